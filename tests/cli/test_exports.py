@@ -2,17 +2,10 @@
 
 import csv
 import json
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from keywright.config.installation import open_installation
-from keywright.config.settings import Settings
-from keywright.licensing.activations.store import list_activations
-from keywright.licensing.licenses.model import LicenseFilter
-from keywright.licensing.licenses.store import list_licenses
 from tests.cli.conftest import Keywright
 
 DATABASES = ("sqlite",)
@@ -59,11 +52,10 @@ def buyer(keywright: Keywright, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def stored(keywright: Keywright, *, with_activations: bool) -> list[object]:
     """Everything about all licenses."""
-    with closing(open_installation(Settings(data_dir=keywright.data_dir))) as storage, storage.read() as tx:
-        licenses = list_licenses(tx, LicenseFilter(), limit=1_000)
-        if with_activations:
-            return [licenses, list_activations(tx, [one.id for one in licenses])]
-    return [replace(one, times_activated=0, deactivated_count=0) for one in licenses]
+    options = ["--with-activations"] * with_activations
+    lines = keywright("export", "licenses", "--format", "jsonl", *options).strip().split("\n")
+    uncounted = {} if with_activations else {"times_activated": 0}
+    return [json.loads(line) | uncounted for line in lines]
 
 
 @pytest.mark.parametrize(("kind", "with_activations"), [("csv", False), ("jsonl", False), ("jsonl", True)])

@@ -39,42 +39,6 @@ COMMANDS = dict(commands(command_tree()))
 # --- help -------------------------------------------------------------------------------------------
 
 
-def test_every_command_that_was_promised_is_there() -> None:
-    promised = {
-        *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status", "events"),
-        *("apikey create", "apikey list", "apikey revoke"),
-        *("import lmfwc", "import dlm", "import edd", "import csv", "import jsonl", "export"),
-        *("license create", "license show", "license list", "license update", "license delete"),
-        *("license activate", "license deactivate"),
-        *("policy create", "policy list", "policy show", "policy update", "policy generate"),
-        *("policy delete", "policy archive", "policy unarchive"),
-        *("generator create", "generator list", "generator generate", "generator delete"),
-        *("user create", "user list", "user password", "user disable", "user enable", "user role"),
-        *("user link", "user reset-second-factor"),
-        *("product create", "product list", "product show", "product update", "product delete"),
-        *("customer create", "customer list", "customer show", "customer update", "customer delete"),
-        *("customer export", "customer erase"),
-        *("license find", "activation list", "activation release"),
-        *("lease list", "lease release", "usage show", "usage list"),
-        "secret rotate",
-        *("license file", "license files", "license fetch-files", "license explain", "license rotate-key"),
-        *("webhook add", "webhook list", "webhook show", "webhook edit", "webhook remove", "webhook test"),
-        *("webhook rotate-secret", "webhook deliveries", "webhook resend", "webhook listen"),
-        *("connection add", "connection list", "connection show", "connection edit", "connection remove"),
-        *("connection events", "connection retry", "connection replay", "connection reconcile"),
-        "connection take-over",
-        *("transfer offer", "transfer list", "transfer undo", "transfer accept", "transfer claims"),
-        "transfer cancel",
-        *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
-        *("release create", "release upload", "release publish", "release yank", "release list"),
-        *("release explain", "product versions"),
-        *("notice create", "notice list", "notice show", "notice update", "notice delete"),
-        *("notice publish", "notice withdraw", "notice preview", "notice notify", "notice recipients"),
-        *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
-    }
-    assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
-
-
 @each_row("path", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself_and_each_of_its_options(
     path: tuple[str, ...], nowhere: Keywright

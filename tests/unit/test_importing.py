@@ -109,11 +109,6 @@ def test_old_records_that_a_license_does_not_keep_are_not_brought() -> None:
     assert again.verdict is Verdict.SAME
 
 
-@pytest.mark.parametrize("value", [None, "", "{}", {}, "[]"])
-def test_no_metadata_is_none(value: object) -> None:
-    assert parse_metadata(value) is None
-
-
 @each_row(
     "value",
     [
@@ -130,7 +125,8 @@ def test_metadata_beyond_the_bounds_is_refused(value: object) -> None:
         parse_metadata(value)
 
 
-def test_metadata_within_the_bounds_is_kept() -> None:
+def test_metadata_within_the_bounds_is_kept_and_none_is_none() -> None:
+    assert [parse_metadata(one) for one in (None, "", "{}", {}, "[]")] == [None] * 5
     value = {f"k{number}": {"b": {"c": ["ü"]}} for number in range(64)}
     text = parse_metadata(value)
     assert text is not None

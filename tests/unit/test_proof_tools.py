@@ -19,6 +19,7 @@ from tests.proving import record
 
 pytestmark = pytest.mark.tier("rest")
 
+RULES = "licensing.activations.rules"
 COUNTING = '''
 def take(taken: int, limit: int) -> int:
     """One more place."""
@@ -98,12 +99,10 @@ def test_every_branch_of_the_modules_that_decide_is_run() -> None:
 
 
 def test_a_branch_that_no_test_runs_is_found() -> None:
-    found = coverage.run(
-        ("tests/unit/test_rules.py", "-k", "activate_takes_one_place"), ("licensing.activations.rules",)
-    )
+    found = coverage.run(("tests/unit/test_rules.py", "-k", "activate_takes_one_place"), (RULES,))
     coverage.write_down(found, "control: all tests but one are left out")
-    assert found["licensing.activations.rules"].branches_left > 0
-    assert found["licensing.activations.rules"].statements_left > 0
+    assert found[RULES].branches_left > 0
+    assert found[RULES].statements_left > 0
     assert not coverage.is_right(found)
 
 
@@ -124,18 +123,12 @@ def test_tests_with_teeth_notice_every_mutant_also_those_that_never_end(tmp_path
     assert mutation.is_right({"counting": found}, {}, is_all=True)
 
 
-@pytest.mark.parametrize(
-    ("tests", "reason"),
-    [
-        ("def test_nothing(): assert False", "without a fault"),
-        ("def test_nothing(): pass", "without a fault"),
-    ],
-)
+@pytest.mark.parametrize("body", ["assert False", "pass"])
 def test_tests_that_fail_without_a_fault_or_never_load_the_module_say_nothing(
-    tmp_path: Path, tests: str, reason: str
+    tmp_path: Path, body: str
 ) -> None:
-    with pytest.raises(RuntimeError, match=reason):
-        examine_mutants(tmp_path, COUNTING, tests)
+    with pytest.raises(RuntimeError, match="without a fault"):
+        examine_mutants(tmp_path, COUNTING, f"def test_nothing(): {body}")
 
 
 @pytest.mark.parametrize(
@@ -177,14 +170,10 @@ def test_what_only_people_and_type_checkers_read_is_left_alone() -> None:
 
 
 def test_a_mutant_keeps_its_name_when_it_moves() -> None:
-    source = source_of("licensing.activations.rules").read_text()
-    moved = "# A line.\n\n" + source
-    assert [name for name, _ in names_of("licensing.activations.rules", moved)] == [
-        name for name, _ in names_of("licensing.activations.rules", source)
-    ]
-    assert len({name for name, _ in names_of("licensing.activations.rules", source)}) == len(
-        names_of("licensing.activations.rules", source)
-    )
+    source = source_of(RULES).read_text()
+    names = [name for name, _ in names_of(RULES, source)]
+    assert [name for name, _ in names_of(RULES, f"# A line.\n\n{source}")] == names
+    assert len({*names}) == len(names)
 
 
 def test_every_reason_for_a_survivor_is_about_a_mutant_that_there_is() -> None:
@@ -217,16 +206,9 @@ def test_a_survivor_needs_a_reason_and_one_of_ten_is_the_most(
 
 
 def test_a_reason_that_is_no_longer_needed_is_found() -> None:
-    (noticed, _), *_ = names_of(
-        "licensing.activations.rules", source_of("licensing.activations.rules").read_text()
-    )
-    gone = Name("licensing.activations.rules", "activate", "return 1", "return 2")
+    (noticed, _), *_ = names_of(RULES, source_of(RULES).read_text())
+    gone = Name(RULES, "activate", "return 1", "return 2")
     known = {noticed: "It is so.", gone: "It was so."}
-    assert mutation.outdated({"licensing.activations.rules": Findings(9, 9)}, known, is_all=True) == [
-        noticed,
-        gone,
-    ]
-    assert mutation.outdated({"licensing.activations.rules": Findings(9, 9)}, known, is_all=False) == [gone]
-    assert mutation.outdated(
-        {"licensing.activations.rules": Findings(9, 8, 0, [noticed])}, known, is_all=True
-    ) == [gone]
+    assert mutation.outdated({RULES: Findings(9, 9)}, known, is_all=True) == [noticed, gone]
+    assert mutation.outdated({RULES: Findings(9, 9)}, known, is_all=False) == [gone]
+    assert mutation.outdated({RULES: Findings(9, 8, 0, [noticed])}, known, is_all=True) == [gone]

@@ -61,7 +61,7 @@ def test_a_record_is_a_line_that_can_be_read_back(
     assert capsys.readouterr().out == "R3, sqlite: kills 1,234, seconds 0.5\n"
 
 
-@pytest.mark.parametrize(("part", "expected"), [(0, 20), (0.001, 20), (0.5, 500), (1, 1000)])
+@each_row(("part", "expected"), [(0, 20), (0.001, 20), (0.5, 500), (1, 1000)])
 def test_the_long_form_is_a_part_of_the_whole_and_never_less_than_the_short_one(
     part: float, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,10 +103,6 @@ def test_a_run_through_other_code_no_longer_counts(tmp_path: Path) -> None:
     assert [one.commit for one in results.load(tmp_path)["R1"].runs] == ["bbb", "ccc"]
 
 
-def test_one_run_that_failed_fails_all_that_it_adds_to() -> None:
-    assert not Result([a_run(is_kept=False, part=0.1), a_run(part=0.9)]).is_kept
-
-
 def test_the_page_shows_figures_controls_and_the_run() -> None:
     records = [
         Record("R1", "sqlite", {"attempts": 1_000_000, "over the limit": 0}, {"seconds": 1.234}),
@@ -124,7 +120,7 @@ def test_the_page_shows_figures_controls_and_the_run() -> None:
     assert page.reached(PROMISE, a_result(*records, part=0.05)) == f"{whole} (5%)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("since", "said"),
     [
         (Changes(12, 310), "12 of 310 files changed since"),
@@ -138,15 +134,12 @@ def test_a_row_of_older_code_is_marked(since: Changes | None, said: str) -> None
     text = page.page({"R1": older}, {}, "fff")
     assert f"| 2026-01-02, 3 min, abc1234; **older code**: {said} |\n" in text
     assert "after its last run, up to commit fff: " in text
-
-
-def test_a_row_of_this_code_is_not_marked() -> None:
-    text = page.page({"R1": a_result()}, {}, "fff")
-    assert "| 2026-01-02, 3 min, abc1234 |\n" in text
+    assert "| 2026-01-02, 3 min, abc1234 |\n" in page.page({"R1": a_result()}, {}, "fff")
 
 
 def test_a_promise_that_was_not_kept_is_not_hidden() -> None:
     broken = a_result(Record("R1", "sqlite", {"attempts": 10}), is_kept=False)
+    assert not Result([a_run(is_kept=False, part=0.1), a_run(part=0.9)]).is_kept
     assert page.reached(PROMISE, broken) == "**NOT KEPT**; SQLite: 10 attempts"
     assert "**A test failed.**" in page.section(PROMISE, broken, {})
     assert page.reached(PROMISE, None) == "not run yet"
@@ -165,12 +158,9 @@ def test_a_figure_above_its_bound_is_marked_with_its_reason() -> None:
     assert f"{missed} The reason is not known yet.\n" in text
     reason = {misses.Name("R1", "sqlite", "seconds", "abc1234"): "The disk."}
     assert f"{missed} The disk.\n" in page.section(promise, result, reason)
-
-
-def test_a_figure_within_its_bound_is_not_marked() -> None:
-    promise = Promise("R1", "It is fast", "2 s", "By waiting.", bounds=(Bound("seconds", 2),))
-    wrong = Record("R1", "control: a slow server", {}, {"seconds": 9.0})
-    result = a_result(Record("R1", "sqlite", {}, {"seconds": 2.0}), wrong)
+    # Within its bound, as those of controls, it is not.
+    slow_control = Record("R1", "control: a slow server", {}, {"seconds": 9.0})
+    result = a_result(Record("R1", "sqlite", {}, {"seconds": 2.0}), slow_control)
     assert "issed" not in page.section(promise, result, {})
     assert "MISSED" not in page.reached(promise, result)
 
@@ -193,7 +183,7 @@ def test_every_promise_names_tests_that_are_there(promise: Promise) -> None:
     assert [one for one in promise.shown if not (ROOT / one).exists()] == []
 
 
-@pytest.mark.parametrize("sign", sorted(results.load()))
+@each_row("sign", sorted(results.load()))
 def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
     (promise,) = (one for one in PROMISES if one.sign == sign)
     result = results.load()[sign]

@@ -1,5 +1,7 @@
 """Only what a shop signed with the connection's secret, a moment ago, is believed."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -33,63 +35,35 @@ def test_every_shop_has_a_module_and_is_tried_here() -> None:
     assert set(MODULES) == set(Shop) == set(SECRETS) == set(HEADER)
 
 
-@pytest.mark.parametrize("shop", Shop)
-def test_what_a_shop_signed_is_believed(shop: Shop) -> None:
-    verify(shop, sign(shop, BODY, SECRETS[shop], NOW))
-
-
-@pytest.mark.parametrize("shop", Shop)
-def test_another_secret_is_not_believed(shop: Shop) -> None:
-    other = SECRETS[shop][:-1] + "A"
-    with pytest.raises(BadSignature):
-        verify(shop, sign(shop, BODY, other, NOW))
-
-
-@each_row("shop", Shop)
-@each_row("altered", [BODY + b" ", BODY[:-1], BODY.replace(b"a", b"b", 1), b""])
-def test_an_altered_body_is_not_believed(shop: Shop, altered: bytes) -> None:
-    with pytest.raises(BadSignature):
-        verify(shop, sign(shop, BODY, SECRETS[shop], NOW), altered)
-
-
-@pytest.mark.parametrize("shop", Shop)
-def test_a_body_without_a_signature_is_not_believed(shop: Shop) -> None:
-    headers = sign(shop, BODY, SECRETS[shop], NOW)
-    for name in list(headers):
-        with pytest.raises(BadSignature):
-            verify(shop, {other: value for other, value in headers.items() if other != name})
+def forge(shop: Shop) -> Iterator[tuple[str, dict[str, str], bytes]]:
+    """Calls that the shop did not send a moment ago: what is wrong, the headers and the body."""
+    good = sign(shop, BODY, SECRETS[shop], NOW)
+    yield "another secret", sign(shop, BODY, SECRETS[shop][:-1] + "A", NOW), BODY
+    for altered in (BODY + b" ", BODY[:-1], BODY.replace(b"a", b"b", 1), b""):
+        yield f"the body {altered!r}", good, altered
+    for name in good:
+        yield f"no {name}", {other: value for other, value in good.items() if other != name}, BODY
+    no_times = ("t=,v1=", "ts=;h1=", "t=1;h1=2")
+    for value in ("", " ", "=", "v1", "v1=", *no_times, "é\udcff", ",;=" * 1000, "v1,", "0" * 64):
+        yield f"the signature {value}", good | {HEADER[shop]: value}, BODY
+    if shop in TIMED:
+        for seconds in (-301, 301, -86400):
+            yield f"{seconds} s", sign(shop, BODY, SECRETS[shop], NOW + timedelta(seconds=seconds)), BODY
+        old = sign(shop, BODY, SECRETS[shop], NOW - timedelta(hours=1))
+        before, after = str(int(NOW.timestamp()) - 3600), str(int(NOW.timestamp()))
+        yield "a new time", {name: value.replace(before, after) for name, value in old.items()}, BODY
 
 
 @each_row("shop", Shop)
-@each_row(
-    "value",
-    ["", " ", "=", "v1", "v1=", "t=,v1=", "ts=;h1=", "t=1;h1=2", "é\udcff", ",;=" * 1000, "v1,", "0" * 64],
-)
-def test_what_is_no_signature_is_refused_and_breaks_nothing(shop: Shop, value: str) -> None:
-    headers = sign(shop, BODY, SECRETS[shop], NOW) | {HEADER[shop]: value}
-    with pytest.raises(BadSignature):
-        verify(shop, headers)
-
-
-@each_row("shop", TIMED)
-@each_row("seconds", [-301, 301, -86400])
-def test_a_signature_from_another_time_is_not_believed(shop: Shop, seconds: int) -> None:
-    with pytest.raises(BadSignature):
+def test_what_a_shop_signed_some_minutes_ago_is_believed_and_nothing_else(shop: Shop) -> None:
+    for seconds in (-299, 0, 299) if shop in TIMED else (0,):
         verify(shop, sign(shop, BODY, SECRETS[shop], NOW + timedelta(seconds=seconds)))
-
-
-@each_row("shop", TIMED)
-@each_row("seconds", [-299, 299])
-def test_a_clock_may_be_some_minutes_off(shop: Shop, seconds: int) -> None:
-    verify(shop, sign(shop, BODY, SECRETS[shop], NOW + timedelta(seconds=seconds)))
-
-
-@pytest.mark.parametrize("shop", TIMED)
-def test_the_time_of_a_signature_cannot_be_changed(shop: Shop) -> None:
-    old = sign(shop, BODY, SECRETS[shop], NOW - timedelta(hours=1))
-    before, after = str(int(NOW.timestamp()) - 3600), str(int(NOW.timestamp()))
-    with pytest.raises(BadSignature):
-        verify(shop, {name: value.replace(before, after) for name, value in old.items()})
+    believed = []
+    for wrong, headers, body in forge(shop):
+        with suppress(BadSignature):
+            verify(shop, headers, body)
+            believed.append(wrong)
+    assert believed == []
 
 
 @pytest.mark.parametrize("shop", JOINED)
@@ -121,7 +95,4 @@ def test_only_woocommerce_tries_an_address_without_a_signature() -> None:
 @each_row("body", [b"", b"webhook_id=", b"webhook_id=5&a=b", b"webhook_id=x", b"{}", b"webhook_id=5\n"])
 def test_a_ping_is_a_number_and_nothing_else(body: bytes) -> None:
     assert not MODULES[Shop.WOOCOMMERCE].is_ping({}, body)
-
-
-def test_what_claims_to_be_signed_is_no_ping() -> None:
     assert not MODULES[Shop.WOOCOMMERCE].is_ping({"x-wc-webhook-signature": "x"}, b"webhook_id=5")
