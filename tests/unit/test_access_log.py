@@ -13,6 +13,7 @@ import pytest
 from keywright.http.answer import Answer
 from keywright.http.middleware import access_log
 from keywright.http.middleware.access_log import AccessLog
+from tests.tables import each_row
 
 
 class Clock:
@@ -84,23 +85,24 @@ def test_calls_that_fail_are_slow_or_are_the_vendors_mistakes_have_a_line_by_def
     assert {line["level"] for line in written.lines if line["status"] >= 500} == {"warning"}
 
 
-def test_a_higher_level_leaves_the_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    logger = logging.getLogger(access_log.__name__)
-    for level, statuses in ((logging.WARNING, [503]), (logging.ERROR, [])):
-        logger.setLevel(level)
-        for calls in ("errors and slow", "all"):
-            written = Written(calls, monkeypatch)
-            for status in (200, 404, 503):
-                written.call(status, 0.5 if status == 503 else 2.0, has_secret_key=True)
-            assert [line["status"] for line in written.lines] == statuses
-
-
-@pytest.mark.parametrize(("calls", "lines"), [("off", 0), ("all", 3)])
-def test_all_calls_have_a_line_or_none(calls: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_row(
+    ("calls", "level", "statuses"),
+    [
+        ("off", logging.INFO, []),
+        ("all", logging.INFO, [200, 404, 503]),
+        # A higher level leaves the faults.
+        *((calls, logging.WARNING, [503]) for calls in ("errors and slow", "all")),
+        *((calls, logging.ERROR, []) for calls in ("errors and slow", "all")),
+    ],
+)
+def test_the_setting_and_the_level_say_which_calls_have_a_line(
+    calls: str, level: int, statuses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging.getLogger(access_log.__name__).setLevel(level)
     written = Written(calls, monkeypatch)
     for status in (200, 404, 503):
-        written.call(status, 2.0)
-    assert len(written.lines) == lines
+        written.call(status, 0.5 if status == 503 else 2.0, has_secret_key=True)
+    assert [line["status"] for line in written.lines] == statuses
 
 
 def test_an_outage_has_a_line_a_second_and_says_how_many_it_left_out(

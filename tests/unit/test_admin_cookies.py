@@ -9,14 +9,10 @@ def cookie(value: str) -> list[tuple[bytes, bytes]]:
 
 def test_a_cookie_is_what_stands_behind_its_name() -> None:
     assert parse_cookies(cookie("a=1; keywright=abc ;b=c=d")) == {"a": "1", "keywright": "abc", "b": "c=d"}
-
-
-def test_a_value_is_not_unquoted() -> None:
-    assert parse_cookies(cookie('a="\\101"')) == {"a": '"\\101"'}
-
-
-def test_of_a_doubled_cookie_the_first_counts() -> None:
-    assert parse_cookies([*cookie("a=1; a=2"), *cookie("a=3; b=4")]) == {"a": "1", "b": "4"}
+    assert parse_cookies(cookie('a="\\101"')) == {"a": '"\\101"'}, "it is not unquoted"
+    assert parse_cookies([*cookie("a=1; a=2"), *cookie("a=3; b=4")]) == {"a": "1", "b": "4"}, (
+        "the first counts"
+    )
 
 
 def test_a_cookie_header_of_more_than_4_kib_is_ignored() -> None:

@@ -107,6 +107,12 @@ def test_bodies_are_bounded_in_bytes_and_some_are_reserved_for_trusted_callers()
         with pytest.raises(QueueFull):
             await read(reader, shop, is_trusted=True)
         assert reader._bytes == MAX_BYTES - 1
+        # A refused body holds none.
+        reader._bytes, large = 0, Sender(64 * 1024 + 1)
+        large.go_on.set()
+        with pytest.raises(BodyTooLarge):
+            await read(reader, large, is_trusted=False)
+        assert reader._bytes == 0
         reader.close()
 
     asyncio.run(bodies())
@@ -130,18 +136,6 @@ def test_bodies_from_one_address_leave_room_for_those_of_others(
         reader.close()
 
     asyncio.run(body())
-
-
-def test_a_refused_body_holds_no_bytes() -> None:
-    async def refused() -> int:
-        reader, sender = BodyReader(), Sender(64 * 1024 + 1)
-        sender.go_on.set()
-        with pytest.raises(BodyTooLarge):
-            await read(reader, sender, is_trusted=False)
-        reader.close()
-        return reader._bytes
-
-    assert asyncio.run(refused()) == 0
 
 
 def test_large_bodies_are_parsed_one_at_a_time_and_few_may_wait() -> None:

@@ -19,17 +19,11 @@ def test_deliveries_begin_over_time() -> None:
     assert time_turns(Pace(lambda: 0), 101) >= 100 / 500 - 0.02
 
 
-def test_fewer_begin_while_calls_wait() -> None:
-    pace = Pace(lambda: 1)
+def test_fewer_begin_while_calls_wait_that_are_not_their_own() -> None:
+    pace, own = Pace(lambda: 1), Pace(lambda: 1)
+    own.own_commands = 1
     for _ in range(50):
         pace.look()
-    assert pace.is_busy
+        own.look()
+    assert (pace.is_busy, own.is_busy) == (True, False)
     assert time_turns(pace, 21) >= 20 / 230 - 0.02
-
-
-def test_commands_of_deliveries_are_no_calls() -> None:
-    pace = Pace(lambda: 1)
-    pace.own_commands = 1
-    for _ in range(50):
-        pace.look()
-    assert not pace.is_busy

@@ -13,6 +13,7 @@ from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import Languages, _, gettext, ngettext, speaking
 from keywright.http.pages.render import open_templates
 from keywright.languages import Language
+from tests.tables import each_row
 
 NOW = datetime(2026, 11, 23, 14, 5, tzinfo=UTC)
 CATALOG = """
@@ -44,7 +45,7 @@ def languages(tmp_path: Path) -> Languages:
     return Languages(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chosen", "accepted", "code"),
     [
         (None, "", "en"),
@@ -63,14 +64,8 @@ def test_what_a_user_chose_counts_and_then_what_the_browser_asks_for(
     languages: Languages, chosen: str | None, accepted: str, code: str
 ) -> None:
     assert languages.choose(chosen, accepted).code == code
-
-
-def test_a_catalog_in_the_folder_makes_a_language(languages: Languages) -> None:
-    assert [(one.code, one.name) for one in languages] == [
-        ("en", "English"),
-        ("de", "Deutsch"),
-        ("pt-BR", "Português (Brasil)"),
-    ]
+    catalogs = [("en", "English"), ("de", "Deutsch"), ("pt-BR", "Português (Brasil)")]
+    assert [(one.code, one.name) for one in languages] == catalogs
 
 
 def test_texts_are_said_in_the_language_of_the_request_only(languages: Languages) -> None:

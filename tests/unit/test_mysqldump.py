@@ -95,6 +95,7 @@ def test_a_row_knows_its_line_and_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "dump.sql"
     path.write_text(TABLE + "INSERT INTO `t` VALUES (1,'a\nb'),\n(2,NULL);", encoding="utf-8")  # noqa: S608
     assert read(path) == [Row("t", 6, {"a": "1", "b`c": "a\nb"}), Row("t", 8, {"a": "2", "b`c": None})]
+    assert values_of(tmp_path, "") == []
 
 
 def test_a_compressed_dump_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -137,10 +138,6 @@ def test_a_file_that_is_no_whole_dump_is_refused_with_the_line(
     path = tmp_path / "dump.sql"
     path.write_bytes(content)
     assert words in refusal(path)
-
-
-def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
-    assert values_of(tmp_path, "") == []
 
 
 TEXTS = st.text(st.characters(codec="utf-8")) | st.text("'\"\\\n\0;,()-#/*`x")

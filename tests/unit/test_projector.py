@@ -68,18 +68,11 @@ def test_a_step_gets_as_many_events_as_it_can_project_in_its_time(first: int) ->
     assert limit / (seconds + pause) > 500
 
 
-def test_a_slow_step_makes_the_next_one_smaller_down_to_the_minimum() -> None:
+def test_a_slow_step_makes_the_next_one_smaller_and_a_quick_and_full_one_at_most_doubles_it() -> None:
     limits = [limit for limit, _, _ in islice(steps(slow, MAX_EVENTS), 5)]
     assert limits == [MAX_EVENTS, *[_MIN_EVENTS] * 4]
-
-
-def test_a_quick_step_at_most_doubles_the_next_one() -> None:
     assert [limit for limit, _, _ in islice(steps(lambda _: 0.0001), 4)] == [100, 200, 400, MAX_EVENTS]
-
-
-def test_a_step_that_found_little_makes_the_next_one_no_larger() -> None:
-    little = Projected(3, UP_TO_DATE)
-    assert _next_limit(200, little, 0.004) == 200
+    assert _next_limit(200, Projected(3, UP_TO_DATE), 0.004) == 200
     # A control: a full one does.
     assert _next_limit(200, Projected(200, UP_TO_DATE), 0.004) == 400
     assert _next_limit(400, Projected(300, UP_TO_DATE), 0.04) == 150

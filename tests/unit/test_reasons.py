@@ -38,12 +38,9 @@ def test_what_a_parser_says_has_a_sentence_that_is_translated(path: str) -> None
     assert [one for one in reasons if find_sentence(f"It {one}.") is None] == []
 
 
-def test_its_numbers_are_written_as_the_language_does() -> None:
+def test_a_reason_has_numbers_as_the_language_writes_them_and_without_a_sentence_is_said_as_it_is() -> None:
     with speaking(Language("de")):
         assert "1.000" in explain("must be an integer from 0 to 1,000")
-
-
-def test_a_reason_that_has_no_sentence_is_said_as_it_is() -> None:
     assert explain("was never heard of") == "It was never heard of."
     assert explain("keys would have 300 characters; 255 is the most", "The").startswith(
         "The keys would have 300"

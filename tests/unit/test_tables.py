@@ -76,27 +76,19 @@ def test_columns_are_known_by_their_names(name: str, field: str | None) -> None:
     assert assign_fields([name], {}) == [field]
 
 
-def test_a_column_is_what_it_is_said_to_be() -> None:
-    given = parse_map("Bis=expires_at, id=,Colour=metadata.colour")
-    assert assign_fields(["key", "Bis", "id", "COLOUR", "expires"], given) == [
-        "key",
-        "expires_at",
-        None,
-        "metadata.colour",
-        None,
-    ]
-
-
 def test_of_two_columns_that_could_be_a_field_the_own_name_is_meant() -> None:
     assert assign_fields(["serial", "license_key"], {}) == [None, "key"]
     with pytest.raises(ValueError, match="serial and activation key could both be license_key"):
         assign_fields(["serial", "activation key"], {})
 
 
-@pytest.mark.parametrize("text", ["Serial", "=key", "Serial=nothing", "Serial=key,"])
-def test_a_map_that_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must be COLUMN=FIELD|there is no field"):
-        parse_map(text)
+def test_a_column_is_what_a_map_says_and_a_map_that_says_nothing_is_refused() -> None:
+    given = parse_map("Bis=expires_at, id=,Colour=metadata.colour")
+    found = assign_fields(["key", "Bis", "id", "COLOUR", "expires"], given)
+    assert found == ["key", "expires_at", None, "metadata.colour", None]
+    for text in ("Serial", "=key", "Serial=nothing", "Serial=key,"):
+        with pytest.raises(ValueError, match=r"must be COLUMN=FIELD|there is no field"):
+            parse_map(text)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +122,7 @@ def test_a_row_says_what_its_license_is() -> None:
         place="line 2",
         fields=one.fields,
     )
-
-
-def test_a_key_alone_is_a_license_of_the_file_s_time() -> None:
+    # A key alone is a license of the file's time.
     ([one], _) = read("key\nA\n")
     assert (one.status, one.created_at, one.updated_at) == (Status.ACTIVE, NOW, NOW)
     assert one.fields == frozenset({"key"})
@@ -165,24 +155,22 @@ def test_bytes_that_are_no_utf_8_do_not_come_in() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "reason"),
     [
         ("key\nA\n".encode("utf-16"), "no text in UTF-8"),
         (b"", "no column is the license key"),
         (b"name\nA\n", "no column is the license key"),
         (b'key,"\nA\n', "the first line is no CSV"),
+        (b"key\n" + b"A" * 200, "line 2: the line is too long"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(content: bytes, reason: str) -> None:
+def test_a_file_that_is_no_table_is_refused(
+    content: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keywright.provisioning.importers.csv_rows._MAX_LINE", 200)
     with pytest.raises(SourceUnusable, match=reason):
         read(content)
-
-
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keywright.provisioning.importers.csv_rows._MAX_LINE", 20)
-    with pytest.raises(SourceUnusable, match="line 2: the line is too long"):
-        read("key\n" + "A" * 20)
 
 
 def test_a_json_object_is_a_license_with_its_activations() -> None:

@@ -1,6 +1,5 @@
 """Names and e-mail addresses are found by their words, in any case."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,13 +25,10 @@ NAME, EMAIL = "Élodie O'Neill-Müller GmbH", "e.oneill+shop@larch-street.exampl
         "",
     ],
 )
-def test_words_and_parts_of_addresses_match(typed: str) -> None:
+def test_words_and_parts_of_addresses_match_and_nothing_else(typed: str) -> None:
     assert match_for(typed)(NAME, EMAIL)
-
-
-@pytest.mark.parametrize("typed", ["lodie", "o'neil-m", "elodie smith", "neil+shop", "shop.larch"])
-def test_what_is_neither_does_not_match(typed: str) -> None:
-    assert not match_for(typed)(NAME, EMAIL)
+    others = ("lodie", "o'neil-m", "elodie smith", "neil+shop", "shop.larch")
+    assert [one for one in others if match_for(one)(NAME, EMAIL)] == []
 
 
 def test_nobody_has_more_terms_than_an_address_has_characters() -> None:
