@@ -98,12 +98,6 @@ def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> N
     ]
 
 
-def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = {what: seller("export", what) for what in ("licenses", "activations", "events", "customers")}
-    monkeypatch.setattr("keywright.provisioning.exporters.PAGE", 2)
-    assert {what: seller("export", what) for what in whole} == whole
-
-
 def test_an_export_that_fails_leaves_the_old_file(seller: Keywright, tmp_path: Path) -> None:
     file = tmp_path / "licenses.csv"
     file.write_text("old")

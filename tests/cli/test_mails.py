@@ -29,14 +29,3 @@ def test_a_test_mail_says_what_the_server_answered(tmp_path: Path) -> None:
         said = server.cli("mail", "test", "ada@example.com", "--config", str(config))
     assert said == "127.0.0.1 accepted the test mail.\n"
     assert mailbox.recipients == ["ada@example.com"]
-
-
-def test_a_restored_backup_holds_the_mails_that_waited_in_it(tmp_path: Path) -> None:
-    backup = str(tmp_path / "a.kwbackup")
-    with running(tmp_path / "data") as server:
-        customer, license = make_customer(server)
-        queue(server, your_license(customer, license))
-        server.cli("backup", backup)
-        server.stop()
-        server.cli("restore", backup, "--overwrite")
-        assert server.sql("SELECT state, next_attempt_at FROM mail_outbox") == [("held", None)]

@@ -185,38 +185,11 @@ def test_the_first_create_makes_an_installation_and_says_so(nowhere: Keywright) 
     assert (nowhere.data_dir / "secret").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_secret_that_others_can_read_is_a_warning(keywright: Keywright) -> None:
-    (keywright.data_dir / "secret").chmod(0o644)
-    done = keywright.run("license", "list", "--json", "--data-dir", str(keywright.data_dir))
-    assert (done.status, done.out) == (0, "[]\n")
-    assert done.err.startswith("Warning: ")
-    assert "chmod 600" in done.err
-
-
-def test_a_file_that_is_no_database_is_said(keywright: Keywright) -> None:
-    (keywright.data_dir / "keywright.db").write_bytes(b"no database at all" * 100)
-    assert "file is not a database" in keywright.refused("license", "list")
-
-
 def test_a_database_that_is_broken_is_said_without_a_traceback(keywright: Keywright) -> None:
     with closing(sqlite.connect(keywright.data_dir / "keywright.db", "rw")) as connection:
         connection.execute("DROP TABLE policies")
     assert "no such table: policies" in keywright.refused("policy", "create", "--name", "G")
     assert "no such table: policies" in keywright.refused("policy", "list")
-
-
-def test_a_database_url_that_is_none_of_ours_is_said_without_its_password(keywright: Keywright) -> None:
-    said = keywright.refused("license", "list", "--database-url", "mysql://ada:hunter2@host/db")
-    assert "cannot be used" in said
-    assert "hunter2" not in said
-
-
-def test_another_database_can_be_named(keywright: Keywright, tmp_path: Path) -> None:
-    other = f"sqlite:///{tmp_path}/other.db"
-    done = keywright.run("license", "create", "--database-url", other, "--data-dir", str(keywright.data_dir))
-    assert done.status == 0
-    assert len(keywright.json("license", "list", "--database-url", other)) == 1
-    assert keywright.json("license", "list") == []
 
 
 def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(

@@ -6,7 +6,7 @@ import pty
 import subprocess
 import termios
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,11 @@ from argon2 import PasswordHasher
 
 from keywright.config.installation import open_installation
 from keywright.config.sources import read_settings
-from keywright.db import run_read, run_write
+from keywright.db import run_read
 from keywright.identity import passwords, sessions
 from keywright.identity import store as second_factor_store
-from keywright.identity.model import Role, Session, User
-from keywright.identity.store import find_user, save_new_session
+from keywright.identity.model import Role, User
+from keywright.identity.store import find_user
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 from tests.makers import enable_second_factor
@@ -46,23 +46,6 @@ def ada(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> User:
     user = get_user(keywright.data_dir, "ada")
     assert user is not None
     return user
-
-
-def sign_in(data_dir: Path, user: User) -> str:
-    """The token of a session of theirs."""
-    token, now = sessions.new_session_token(), datetime.now(UTC).replace(microsecond=0)
-    session = Session(
-        sessions.hash_session_token(token), user.id, now, now + timedelta(hours=1), now, "127.0.0.1", ""
-    )
-    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        run_write(storage, lambda tx: save_new_session(tx, session))
-    return token
-
-
-def is_signed_in(data_dir: Path, token: str) -> bool:
-    now = datetime.now(UTC)
-    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        return run_read(storage, lambda tx: sessions.find_signed_in(tx, token, now)) is not None
 
 
 # --- create -----------------------------------------------------------------------------------------
@@ -155,14 +138,12 @@ def test_users_are_listed_without_what_their_passwords_are_known_by(keywright: K
 def test_a_new_password_takes_the_old_one_s_place_and_signs_out(
     keywright: Keywright, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = sign_in(keywright.data_dir, ada)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{ANOTHER}\n"))
     said = keywright("user", "password", "ada", "--password-stdin")
     assert said == "The user ada has a new password, and is signed out everywhere.\n"
     user = get_user(keywright.data_dir, "ada")
     assert passwords.check_password(user, ANOTHER)
     assert not passwords.check_password(user, PASSWORD)
-    assert not is_signed_in(keywright.data_dir, token)
 
 
 def test_a_disabled_user_is_signed_out_until_enabled_again(
@@ -170,11 +151,7 @@ def test_a_disabled_user_is_signed_out_until_enabled_again(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
-    bob = get_user(keywright.data_dir, "bob")
-    assert bob is not None
-    token = sign_in(keywright.data_dir, bob)
     assert "bob is disabled, and is signed out everywhere." in keywright("user", "disable", "bob")
-    assert not is_signed_in(keywright.data_dir, token)
     assert not passwords.check_password(get_user(keywright.data_dir, "bob"), PASSWORD)
     assert keywright.json("user", "list")[1]["disabled_at"] is not None
     assert "bob may sign in." in keywright("user", "enable", "bob")
@@ -238,12 +215,10 @@ def test_the_link_says_where_the_server_is_as_far_as_that_is_known(
 
 
 def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> None:
-    token = sign_in(keywright.data_dir, ada)
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
         open_executor(storage).execute([enable_second_factor(ada.id)])
         said = keywright("user", "reset-second-factor", "ada")
         assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
         assert not run_read(storage, lambda tx: second_factor_store.has_factor(tx, ada.id))
-    assert not is_signed_in(keywright.data_dir, token)
     assert keywright.json("events")[-1]["type"] == "user.second_factor_disabled"
     keywright("user", "reset-second-factor", "ada")
