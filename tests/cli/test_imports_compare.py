@@ -85,7 +85,4 @@ def test_licenses_of_one_side_only_are_shown_and_nothing_is_changed(
         {"license": "23 (…RE)", "field": "license", "there": "none", "here": "exists"},
     ]
     assert keywright.json("license", "list") == before
-
-
-def test_a_file_cannot_be_compared(keywright: Keywright) -> None:
     assert "to compare, a shop" in keywright.refused("import", "lmfwc", "a.sql", "--compare", status=2)

@@ -129,15 +129,14 @@ def test_a_fault_that_passes_costs_another_attempt(shop: Plugin, fault: str) -> 
     assert len(shop.requests) == 5
 
 
-def test_generators_that_are_refused_are_in_the_report(keywright: Keywright, shop: Plugin) -> None:
+def test_generators_that_are_refused_are_in_the_report_and_none_are_no_oddity(
+    keywright: Keywright, shop: Plugin
+) -> None:
     shop.has_generators = False
     report = keywright.json(*options(shop))
     assert report["records"]["license"] == {"new": 22}
     assert [one["amount"] for one in report["odd"] if one["code"] == "list_refused"] == [1]
-
-
-def test_a_shop_without_generators_is_no_oddity(keywright: Keywright, shop: Plugin) -> None:
-    shop.generators = []
+    shop.has_generators, shop.generators = True, []
     assert "list_refused" not in {one["code"] for one in keywright.json(*options(shop))["odd"]}
 
 

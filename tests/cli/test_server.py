@@ -237,11 +237,7 @@ def test_a_taken_port_is_said_in_one_sentence_and_leaves_no_demo(nowhere: Keywri
     assert done.err.startswith(f"Error: 127.0.0.1:{port} cannot be listened on: ")
     assert done.err.count("\n") == 1
     assert nowhere.json("apikey", "list") == []
-
-
-def test_serve_refuses_a_port_that_is_none(nowhere: Keywright) -> None:
     assert "'--port'" in nowhere.refused("serve", "--port", "99999", status=2)
-    assert not nowhere.data_dir.exists()
 
 
 # --- init -------------------------------------------------------------------------------------------

@@ -71,11 +71,13 @@ def test_a_line_with_other_cells_is_refused_until_it_is_mended(
     assert licenses(keywright) == []
 
 
-def test_a_dry_run_changes_nothing(keywright: Keywright, table: Path) -> None:
+def test_a_dry_run_changes_nothing_and_the_file_is_not_overwritten(keywright: Keywright, table: Path) -> None:
     done = bring(keywright, table, "--dry-run")
     assert (done.status, done.out.splitlines()[1]) == (1, "  licenses: 1 new, 2 left out")
     assert licenses(keywright) == []
     assert [one.name for one in table.parent.glob("licenses*")] == ["licenses.csv"]
+    given = ("import", "csv", str(table), "--errors", str(table))
+    assert "--errors cannot be the file" in keywright.refused(*given, status=2)
 
 
 def test_again_brings_what_is_new_or_changed(keywright: Keywright, table: Path) -> None:
@@ -131,8 +133,3 @@ def test_products_are_found_by_code_and_name(keywright: Keywright, table: Path) 
     )
     shown = keywright.json("license", "list")
     assert {one["licenseKey"]: one["productId"] for one in shown} == {"P-1": 7, "P-2": 7, "P-3": 9}
-
-
-def test_the_file_itself_is_not_overwritten(keywright: Keywright, table: Path) -> None:
-    given = ("import", "csv", str(table), "--errors", str(table))
-    assert "--errors cannot be the file" in keywright.refused(*given, status=2)

@@ -6,7 +6,7 @@ import pty
 import subprocess
 import termios
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -191,7 +191,9 @@ def test_a_link_for_the_first_administrator_is_printed_as_long_as_there_is_no_us
     assert address == "http://127.0.0.1:9000/admin/setup"
     now = datetime.now(UTC)
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        assert run_read(storage, lambda tx: sessions.is_setup_token(tx, token, now))
+        for minutes, is_good in ((0, True), (31, False)):
+            at = now + timedelta(minutes=minutes)
+            assert run_read(storage, lambda tx, at=at: sessions.is_setup_token(tx, token, at)) is is_good
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright(*CREATE)
     said = keywright.refused("user", "link")

@@ -19,21 +19,14 @@ def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.levelname for one in caplog.records]
 
 
-def test_a_turn_that_gives_way_to_calls_is_repeated_soon_and_is_no_warning(
+def test_a_turn_that_gives_way_to_calls_is_repeated_soon_and_a_warning_only_when_it_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = _Turns()
-    assert [turns.pause_after(WaitedTooLong()) for _ in range(_MAX_BUSY)] == ([_PAUSE_WHEN_BUSY] * _MAX_BUSY)
-    assert set(levels(caplog)) == {"INFO"}
-
-
-def test_it_is_a_warning_when_it_goes_on_and_only_then(caplog: pytest.LogCaptureFixture) -> None:
-    turns = _Turns()
     for _ in range(2):
-        for _ in range(_MAX_BUSY):
-            turns.pause_after(WaitedTooLong())
+        assert {turns.pause_after(WaitedTooLong()) for _ in range(_MAX_BUSY)} == {_PAUSE_WHEN_BUSY}
         turns.reset()
-    assert "WARNING" not in levels(caplog)
+    assert set(levels(caplog)) == {"INFO"}
     pauses = [turns.pause_after(WaitedTooLong()) for _ in range(_MAX_BUSY + 2)]
     assert levels(caplog)[-3:] == ["INFO", "WARNING", "WARNING"]
     assert pauses[-3:] == [_PAUSE_WHEN_BUSY, HOUR, HOUR]

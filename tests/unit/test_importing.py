@@ -73,12 +73,9 @@ def test_of_a_license_the_newest_wins(updated_at: Any, limit: int, verdict: Verd
     assert found.differences == ({"times_activated_max": [5, 9]} if limit == 9 else {})
 
 
-def test_a_validity_that_has_begun_here_goes_on() -> None:
+def test_a_validity_that_has_begun_here_goes_on_and_metadata_that_is_only_here_stays() -> None:
     here = a_license(valid_for_days=30, expires_at=LATER)
     assert merged(coming(valid_for_days=30, updated_at=LATER), here).license == here
-
-
-def test_metadata_that_is_only_here_stays() -> None:
     here = a_license(metadata='{"plan":"gold"}')
     assert merged(coming(updated_at=LATER), here).license == here
     found = merged(coming(updated_at=LATER, metadata='{"plan":"tin"}'), here)

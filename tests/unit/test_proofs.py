@@ -38,16 +38,11 @@ def line(part: str, counted: dict[str, int], worst: dict[str, float] | None = No
 def test_what_was_counted_is_added_up_and_the_worst_stays() -> None:
     lines = [line("sqlite", {"kills": 20}, {"s": 1.5}), line("sqlite", {"kills": 3, "lost": 1}, {"s": 1.2})]
     assert results.read(lines) == [Record("R1", "sqlite", {"kills": 23, "lost": 1}, {"s": 1.5})]
-
-
-def test_parts_and_promises_stay_apart() -> None:
+    # Parts and promises stay apart.
     other = json.dumps({"promise": "R2", "part": "sqlite", "counted": {}, "worst": {}})
     found = results.read([line("sqlite", {}), line("postgresql", {}), other])
-    assert [(one.promise, one.part) for one in found] == [
-        ("R1", "sqlite"),
-        ("R1", "postgresql"),
-        ("R2", "sqlite"),
-    ]
+    parts = [("R1", "sqlite"), ("R1", "postgresql"), ("R2", "sqlite")]
+    assert [(one.promise, one.part) for one in found] == parts
 
 
 def test_a_record_is_a_line_that_can_be_read_back(

@@ -31,6 +31,19 @@ def test_no_text_of_a_page_is_bare() -> None:
 @each_row(
     ("source", "found"),
     [
+        ('redirect("/x", "The license is deleted.")', ["The license is deleted."]),
+        ('redirect("/x", f"The license {one} is deleted.")', ["The license … is deleted."]),
+        ('redirect("/x", _("The license is deleted."))', []),
+        ('def x() -> None:\n    """Delete a license."""\n    log.warning("It failed: %s", x)', []),
+    ],
+)
+def test_bare_sentences_of_code_are_found(source: str, found: list[str]) -> None:
+    assert bare_texts.in_python(source) == found
+
+
+@each_row(
+    ("source", "found"),
+    [
         ("<p>Save</p>", ["Save"]),
         ('<a title="Save it">{{ _("Save") }}</a>', ["Save it"]),
         ("<p>{% if x %}{{ x }} licenses{% endif %}</p>", ["… licenses"]),
@@ -42,19 +55,6 @@ def test_no_text_of_a_page_is_bare() -> None:
 )
 def test_bare_words_of_a_template_are_found(source: str, found: list[str]) -> None:
     assert bare_texts.in_template(source) == found
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ('redirect("/x", "The license is deleted.")', ["The license is deleted."]),
-        ('redirect("/x", f"The license {one} is deleted.")', ["The license … is deleted."]),
-        ('redirect("/x", _("The license is deleted."))', []),
-        ('def x() -> None:\n    """Delete a license."""\n    log.warning("It failed: %s", x)', []),
-    ],
-)
-def test_bare_sentences_of_code_are_found(source: str, found: list[str]) -> None:
-    assert bare_texts.in_python(source) == found
 
 
 @pytest.mark.parametrize(

@@ -206,18 +206,11 @@ def test_python_sends_what_the_example_says() -> None:
     }
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 def test_a_language_writes_each_call(language: str) -> None:
     for example in (POST, GET):
         text = LANGUAGES[language](example)
         assert example.url in text
         assert ("Bearer" in text) is example.has_api_key
-
-
-def test_go_imports_what_it_uses() -> None:
-    assert '"strings"' in LANGUAGES["Go"](POST)
-    assert '"strings"' not in LANGUAGES["Go"](GET)
-
-
-def test_php_escapes_its_texts() -> None:
+    assert ['"strings"' in LANGUAGES["Go"](one) for one in (POST, GET)] == [True, False], "what it uses"
     assert r"'O\'KEY \"$x\\'".replace('\\"', '"') in LANGUAGES["PHP"](POST)

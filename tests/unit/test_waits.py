@@ -9,9 +9,10 @@ from keywright.background.loops import Waits
 from keywright.core.errors import Fault, StoreUnavailable, WaitedTooLong
 
 
-@pytest.fixture
-def said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What a loop says that has to wait for more than two minutes, a turn every second."""
+def test_a_loop_that_waits_says_the_reason_in_words_and_warns_only_when_it_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has to wait for more than two minutes, a turn every second."""
     caplog.set_level(logging.INFO)
     seconds = iter(range(1_000))
     monkeypatch.setattr(loops, "monotonic", lambda: float(next(seconds)))
@@ -20,16 +21,9 @@ def said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> l
         waits.log(WaitedTooLong())
     waits.reset()
     waits.log(StoreUnavailable("disk I/O error"))
-    return [(one.levelname, one.getMessage()) for one in caplog.records]
-
-
-def test_a_loop_that_waits_is_worth_a_warning_only_when_it_goes_on(said: list[tuple[str, str]]) -> None:
-    assert [level for level, _ in said] == ["INFO", "WARNING", "WARNING", "INFO"]
-
-
-def test_the_reason_is_said_in_words(said: list[tuple[str, str]]) -> None:
-    assert said[0][1] == f"jobs have to wait: {WaitedTooLong.sentence}"
-    assert said[-1][1] == "jobs have to wait: disk I/O error"
+    assert [one.levelname for one in caplog.records] == ["INFO", "WARNING", "WARNING", "INFO"]
+    assert caplog.messages[0] == f"jobs have to wait: {WaitedTooLong.sentence}"
+    assert caplog.messages[-1] == "jobs have to wait: disk I/O error"
 
 
 def test_anything_but_a_busy_database_is_a_warning_at_once(caplog: pytest.LogCaptureFixture) -> None:
