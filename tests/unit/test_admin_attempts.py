@@ -48,9 +48,7 @@ def test_an_attempt_that_one_limit_refuses_costs_nothing_elsewhere() -> None:
     count_allowed(attempts, [sources_of(f"192.0.{number}.1", "ada") for number in range(20)])
     assert count_allowed(attempts, [sources_of("198.51.100.1", "ada")] * 50) == 0
     assert count_allowed(attempts, [sources_of("198.51.100.1", "bob")] * 50) == 10
-
-
-def test_a_right_password_costs_nothing() -> None:
+    # Nor does a right password.
     attempts, source = Attempts(**SIGN_IN_LIMITS), sources_of("192.0.2.1", "ada")
     for _ in range(100):
         attempts.begin(source)

@@ -70,16 +70,8 @@ def test_copies_of_the_database_are_the_files_of_their_names(tmp_path: Path) -> 
             copies.find(name)
     # The database may be anywhere, and not all there is beside it is ours.
     assert Backups(tmp_path / "backups").all() == []
-
-
-def test_backups_and_copies_are_listed_by_when_they_were_made(tmp_path: Path) -> None:
-    folder = tmp_path / "backups"
-    folder.mkdir()
-    names = [
-        "keywright-20260301-000000.tar",
-        "keywright-schema-0002-20260201T000000Z.db",
-        "keywright-20260101-000000.tar",
-    ]
-    for name in names:
+    # Backups and copies are listed by when they were made.
+    for name in ("keywright-20260301-000000.tar", "keywright-20260101-000000.tar"):
         (folder / name).touch()
-    assert [one.name for one in Backups(folder, tmp_path / "keywright.db").all()] == names
+    listed = [one.name for one in Backups(folder, database).all()]
+    assert listed == ["keywright-20260301-000000.tar", *names[::-1], "keywright-20260101-000000.tar"]

@@ -39,35 +39,26 @@ def test_a_burst_can_be_larger_than_what_a_minute_refills() -> None:
     assert takes(limit, 1_100) == 1_000
     assert takes(limit, 100, now=NOW + 10) == 20
     assert takes(limit, 2_000, now=NOW + 3_600) == 1_000
-
-
-def test_zero_is_no_limit() -> None:
+    # Zero is no limit.
     limit = RateLimit(0, burst=10)
     assert takes(limit, 1_000) == 1_000
     assert len(limit) == 0
 
 
-def test_what_is_given_back_was_not_taken() -> None:
+def test_what_is_given_back_or_refused_was_not_taken() -> None:
     limit = RateLimit(10)
     for _ in range(100):
         limit.take(NOW, "a")
         limit.give_back(NOW, "a")
     assert len(limit) == 0
     assert takes(limit, 20) == 10
-
-
-def test_a_refused_attempt_takes_nothing() -> None:
-    limit = RateLimit(60)
-    takes(limit, 10_000)
-    assert takes(limit, 5, now=NOW + 1.001) == 1
-
-
-def test_of_several_sources_all_pay_or_none() -> None:
-    limit = RateLimit(10)
-    takes(limit, 10, "a")
+    # Of several sources, all pay or none.
     with pytest.raises(RateLimited):
         limit.take(NOW, "b", "a")
     assert takes(limit, 20, "b") == 10
+    limit = RateLimit(60)
+    takes(limit, 10_000)
+    assert takes(limit, 5, now=NOW + 1.001) == 1
 
 
 def test_who_waits_as_long_as_told_may_take_one() -> None:

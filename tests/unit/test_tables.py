@@ -244,12 +244,9 @@ def test_a_day_is_the_whole_day_in_the_zone_of_the_file() -> None:
     assert not wrong
 
 
-def test_the_largest_id_of_an_activation_is_found() -> None:
+def test_activations_keep_ids_that_are_free_and_the_largest_is_found() -> None:
     lines = b'{"activations":[{"id":7},{"id":"x"}]}\n{"activationData":[{"id":9}]}\nnothing\n{"id":99}'
     assert largest_activation_id(BytesIO(lines)) == 9
-
-
-def test_activations_keep_ids_that_are_free() -> None:
     rows = table_rows.Rows(["key", "activations"], DEFAULTS._replace(may_keep_id=lambda number: number < 9))
     some = [{"token": f"{number:040x}", "id": number} for number in (8, 9)]
     assert [one.id for one in rows.license(["A", some], "").activations] == [8, None]

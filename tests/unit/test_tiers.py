@@ -110,8 +110,6 @@ def test_one_test_of_a_table_runs_every_row_and_names_the_wrong_ones() -> None:
     assert [one.__notes__ for one in found.value.exceptions] == [["in the row b"], ["in the row d"]]
     assert [*inspect.signature(compare).parameters] == ["given"]
 
-
-def test_a_table_of_a_test_reports_a_single_wrong_row_and_has_rows() -> None:
     def fail(_one: int) -> None:
         pytest.fail("it is wrong")
 
