@@ -40,6 +40,9 @@ def test_a_connection_is_added_changed_and_removed(
     assert connected.json("connection", "show", "2") == changed
     assert "price_1" not in connected("connection", "show", "2")
     assert [one["name"] for one in connected.json("connection", "list")] == ["Our shop", "EU"]
+    for unreadable in ("pro", "pro=x", "=1", "pro=1:boxes"):
+        said = connected.refused("connection", "edit", "2", "--map", unreadable, status=2)
+        assert "PRODUCT=POLICY" in said
     remove = ("connection", "remove", "2")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert "nothing was done" in connected.run(*remove, "--data-dir", str(connected.data_dir)).err
@@ -47,24 +50,17 @@ def test_a_connection_is_added_changed_and_removed(
     assert connected.refused("connection", "show", "2").startswith("there is no connection 2.")
 
 
-def test_the_secret_of_a_new_connection_is_printed_once(connected: Keywright) -> None:
+def test_the_secret_of_a_new_connection_is_printed_once_unless_the_shop_makes_it(
+    connected: Keywright,
+) -> None:
     said = connected("connection", "add", "generic")
     assert "whsec_" in said
     assert "/in/generic/2" in said
     assert "whsec_" not in connected("connection", "show", "2")
-
-
-def test_a_shop_that_makes_the_secret_is_not_given_one(connected: Keywright) -> None:
     said = connected("connection", "add", "paddle")
-    assert "keywright connection edit 2 --secret -" in said
+    assert "keywright connection edit 3 --secret -" in said
     assert "cannot be shown again" not in said
     assert "cannot be shown again" in connected("connection", "add", "paddle", "--secret", "pdl_ntfset_1")
-
-
-@pytest.mark.parametrize("mapped", ["pro", "pro=x", "=1", "pro=1:boxes"])
-def test_a_mapping_that_cannot_be_read_is_refused(keywright: Keywright, mapped: str) -> None:
-    said = keywright.refused("connection", "add", "generic", "--map", mapped, status=2)
-    assert "PRODUCT=POLICY" in said
 
 
 def test_what_cannot_be_handled_is_listed_and_tried_again(connected: Keywright) -> None:

@@ -37,11 +37,8 @@ def test_events_are_filtered_by_type_license_and_time(used: Keywright) -> None:
     assert types("--since", "2099-01-01") == []
     for since in ("1h", "30m", "2d", "today", "2020-01-01"):
         assert types("--since", since, "--type", "policy.*") == ["policy.created"]
-
-
-@pytest.mark.parametrize(("option", "value"), [("--since", "soon"), ("--type", "license"), ("--limit", "0")])
-def test_a_wrong_filter_is_told(option: str, value: str, keywright: Keywright) -> None:
-    assert f"'{option}'" in keywright.refused("events", option, value, status=2)
+    for option, value in (("--since", "soon"), ("--type", "license"), ("--limit", "0")):
+        assert f"'{option}'" in used.refused("events", option, value, status=2)
 
 
 def test_new_events_are_followed(keywright: Keywright) -> None:

@@ -78,12 +78,9 @@ def test_what_is_exported_is_brought_back_as_it_was(
     assert stored(buyer, with_activations=with_activations) != here
 
 
-def test_a_table_has_no_activations_of_licenses(seller: Keywright) -> None:
+def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> None:
     refused = seller.refused("export", "licenses", "--with-activations", status=2)
     assert "--with-activations is for licenses with --format jsonl" in refused
-
-
-def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> None:
     activations = [*csv.DictReader(seller("export", "activations").removeprefix("\ufeff").splitlines())]
     assert [one["label"] for one in activations] == ["'=desk, 1"] * 3 + [""]
     assert [bool(one["deactivated_at"]) for one in activations] == [False, False, True, False]

@@ -26,6 +26,8 @@ def test_a_product_is_made_changed_and_deleted(keywright: Keywright) -> None:
     assert (changed["name"], changed["code"], changed["url"]) == ("Paint", "paint", None)
     assert (changed["features"], changed["metadata"]) == ([], {})
     assert "paint" in keywright("product", "show", "17")
+    for option, value in (("--code", "17"), ("--url", "paint"), ("--feature", "Not A Code"), ("--name", "")):
+        assert f"'{option}'" in keywright.refused("product", "update", "17", option, value, status=2)
     assert "Product 17 is deleted." in keywright("product", "delete", "17")
     assert keywright.refused("product", "show", "17").startswith("there is no product 17.")
 
@@ -40,11 +42,3 @@ def test_products_are_listed_by_their_numbers(keywright: Keywright) -> None:
     assert "P9" not in said
     assert "The first 2; --limit shows more." in said
     assert "--limit" not in keywright("product", "list")
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--code", "17"), ("--url", "paint"), ("--feature", "Not A Code"), ("--name", "")]
-)
-def test_a_wrong_field_is_told_by_its_option(option: str, value: str, keywright: Keywright) -> None:
-    said = keywright.refused("product", "create", "--name", "Paint", option, value, status=2)
-    assert f"'{option}'" in said

@@ -123,7 +123,8 @@ def test_metadata_beyond_the_bounds_is_refused(value: object) -> None:
 
 
 def test_metadata_within_the_bounds_is_kept_and_none_is_none() -> None:
-    assert [parse_metadata(one) for one in (None, "", "{}", {}, "[]")] == [None] * 5
+    nothing: list[object] = [None, "", "{}", {}, "[]"]
+    assert [parse_metadata(one) for one in nothing] == [None] * 5
     value = {f"k{number}": {"b": {"c": ["ü"]}} for number in range(64)}
     text = parse_metadata(value)
     assert text is not None
