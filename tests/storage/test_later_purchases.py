@@ -29,7 +29,6 @@ from keywright.provisioning.shops.model import (
     SaleLine,
     SaleState,
 )
-from keywright.provisioning.shops.outcome_rules import Outcome
 from tests.connections import (
     CONTEXT,
     a_renewal,
@@ -39,16 +38,16 @@ from tests.connections import (
     ask,
     connect,
     do,
-    receive,
     receive_all,
     work,
 )
 from tests.makers import NOW, create_policy, create_product
+from tests.storage.sold import got
 from tests.storage.test_selling import issue
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.
-ordinary = pytest.mark.tier("ordinary")
+pytestmark = pytest.mark.tier("ordinary")
 
 DAY = timedelta(days=1)
 YEAR = timedelta(days=365)
@@ -111,12 +110,6 @@ def refund(order: str) -> Change:
     return replace(a_state(SaleState.REFUNDED, order=order), fact=Fact.REFUND)
 
 
-def got(shop: Executor, change: Change, hours: float = 0) -> Outcome:
-    outcome = receive(shop, change, hours)
-    assert outcome is not None
-    return outcome
-
-
 def mails(storage: Storage) -> list[tuple[str, int | None]]:
     columns = (mail_outbox.c.template, mail_outbox.c.customer_id)
     with storage.read() as tx:
@@ -124,7 +117,6 @@ def mails(storage: Storage) -> list[tuple[str, int | None]]:
         return [(row.template, row.customer_id) for row in rows]
 
 
-@ordinary
 def test_a_renewal_extends_from_the_later_of_expiry_and_payment_and_a_refund_takes_it_back(
     shop: Executor, storage: Storage
 ) -> None:
@@ -167,7 +159,6 @@ def test_an_upgrade_gives_the_terms_of_its_policy_and_a_refund_those_before(
     assert (now.policy_id, now.expires_at, terms_of(now)) == (PRO, before.expires_at, terms_of(before))
 
 
-@ordinary
 def test_a_trial_becomes_a_license_of_its_buyer(shop: Executor, storage: Storage) -> None:
     trial = sell(shop, storage, TRIAL, customer_id=None)
     assert trial.customer_id is None
@@ -182,7 +173,6 @@ def test_a_trial_becomes_a_license_of_its_buyer(shop: Executor, storage: Storage
     assert (terms_of(now).trial, now.expires_at) == (True, trial.expires_at)
 
 
-@ordinary
 @pytest.mark.parametrize(
     ("product", "named", "reason"),
     [
@@ -207,7 +197,6 @@ def test_what_names_no_license_of_the_product_waits(
     assert the_license(storage, 2).policy_id == PRO
 
 
-@ordinary
 def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
     shop: Executor, storage: Storage
 ) -> None:
@@ -221,7 +210,6 @@ def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
     assert the_license(storage).expires_at == NOW + 2 * YEAR
 
 
-@ordinary
 def test_an_event_is_about_the_licenses_of_its_own_order(shop: Executor, storage: Storage) -> None:
     sell(shop, storage)
     (other,) = do(shop, issue(policy_id=PRO)).licenses
@@ -233,7 +221,6 @@ def test_an_event_is_about_the_licenses_of_its_own_order(shop: Executor, storage
         assert ask(shop, find) == ({other.license.id} if change == refund("b") else set()), change
 
 
-@ordinary
 def test_a_ref_in_the_metadata_of_the_order_names_the_license_of_each_line(
     shop: Executor, storage: Storage
 ) -> None:
@@ -245,7 +232,6 @@ def test_a_ref_in_the_metadata_of_the_order_names_the_license_of_each_line(
     assert the_license(storage).expires_at == NOW + 3 * YEAR
 
 
-@ordinary
 def test_time_that_was_bought_is_added_to_an_expiry_that_was_set_by_hand(
     shop: Executor, storage: Storage
 ) -> None:
@@ -263,7 +249,6 @@ def test_time_that_was_bought_is_added_to_an_expiry_that_was_set_by_hand(
     assert the_license(storage).expires_at == NOW + 2 * YEAR
 
 
-@ordinary
 def test_a_limit_that_was_set_by_hand_stays_in_an_upgrade_until_a_person_applies_it_anyway(
     shop: Executor, storage: Storage
 ) -> None:
@@ -279,7 +264,6 @@ def test_a_limit_that_was_set_by_hand_stays_in_an_upgrade_until_a_person_applies
     assert the_license(storage).times_activated_max == 5
 
 
-@ordinary
 def test_each_payment_of_a_subscription_renews_once_more(shop: Executor, storage: Storage) -> None:
     sell(shop, storage)
     got(shop, a_purchase(storage, "in_1", subscription="s", until=NOW + YEAR))
@@ -291,7 +275,6 @@ def test_each_payment_of_a_subscription_renews_once_more(shop: Executor, storage
     assert the_license(storage).expires_at == NOW + 2 * YEAR
 
 
-@ordinary
 def test_every_order_of_purchases_and_refunds_ends_alike(shop: Executor, storage: Storage) -> None:
     sell(shop, storage)
     moments: list[tuple[Change, float]] = [

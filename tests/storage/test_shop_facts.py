@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import select
 
 from keywright.core.errors import UnknownConnection
 from keywright.db import Storage
-from keywright.db.schema import licenses, mail_outbox
 from keywright.engine.executor import Executor
-from keywright.licensing.licenses.model import DeleteLicense, License, Status
-from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.licenses.model import DeleteLicense, Status
 from keywright.licensing.undo.rules import RestoreLicense
 from keywright.provisioning.shops.commands import (
     ListRemovedSales,
-    ListShopEvents,
     RemoveConnection,
     TakeOverSales,
     TryAgain,
@@ -34,11 +30,11 @@ from keywright.provisioning.shops.model import (
     SaleLine,
     SaleState,
     Shop,
-    StoredEvent,
 )
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive
 from tests.makers import NOW, create_policy
 from tests.shop_scene import Scene, day
+from tests.storage.sold import got, list_licenses, the_events
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.
@@ -57,27 +53,9 @@ def shop(executor: Executor) -> Executor:
     return executor
 
 
-def list_licenses(storage: Storage) -> list[License]:
-    with storage.read() as tx:
-        ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
-        return list(find_licenses_by_id(tx, ids).values())
-
-
 def the_end(storage: Storage) -> tuple[Status, datetime | None]:
     (license,) = list_licenses(storage)
     return Status(license.status), license.expires_at
-
-
-def mails(storage: Storage) -> list[str]:
-    with storage.read() as tx:
-        return list(
-            tx.connection.execute(select(mail_outbox.c.template).order_by(mail_outbox.c.id)).scalars()
-        )
-
-
-def the_events(executor: Executor) -> list[StoredEvent]:
-    """What is stored, the oldest first."""
-    return list(ask(executor, ListShopEvents(connection_id=1)).items)[::-1]
 
 
 def a_refund(order: str) -> Change:
@@ -85,37 +63,6 @@ def a_refund(order: str) -> Change:
 
 
 # --- refunds and disputes -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shop_kind", "tale"),
-    [
-        (Shop.STRIPE, ("checkout_paid", "charge_refunded", "dispute_opened", "dispute_won")),
-        (
-            Shop.PADDLE,
-            (
-                *("transaction_completed", "adjustment_refunded"),
-                *("adjustment_chargeback", "adjustment_chargeback_reversed"),
-            ),
-        ),
-    ],
-)
-def test_a_dispute_that_is_won_undoes_no_refund(
-    executor: Executor, storage: Storage, shop_kind: Shop, tale: tuple[str, ...]
-) -> None:
-    scene = Scene(executor, storage, shop_kind)
-    for order in permutations(tale):
-        scene.connect()
-        scene.tell(*order)
-        assert {one.status for one in scene.licenses()} == {Status.DISABLED}
-
-
-def test_a_refund_that_failed_undoes_the_refund(executor: Executor, storage: Storage) -> None:
-    scene = Scene(executor, storage, Shop.STRIPE)
-    for order in permutations(("checkout_paid", "charge_refunded", "refund_failed")):
-        scene.connect()
-        scene.tell(*order)
-        assert scene.license() == (Status.ACTIVE, None)
 
 
 def test_a_restored_order_restores_no_refund(shop: Executor, storage: Storage) -> None:
@@ -164,17 +111,6 @@ def test_what_changed_nothing_can_be_tried_again(shop: Executor, storage: Storag
 
 
 # --- subscriptions --------------------------------------------------------------------------------
-
-
-def test_an_order_that_is_told_again_revives_no_subscription(executor: Executor, storage: Storage) -> None:
-    scene, endings = Scene(executor, storage, Shop.WOOCOMMERCE), set()
-    tale = ("order_subscribed", "subscription_renewed", "subscription_cancelled", "order_subscribed_edited")
-    for order in permutations(tale):
-        scene.connect()
-        scene.tell(*order)
-        scene.settle()
-        endings.add(scene.license())
-    assert len(endings) == 1
 
 
 def test_a_refund_of_the_only_known_period_ends_the_license_where_that_began(
@@ -245,8 +181,7 @@ def test_a_sale_of_nothing_waits_for_a_person(
 ) -> None:
     mapping = (MappedProduct("pro", 1, rule), MappedProduct("mug"))
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
-    outcome = receive(shop, a_sale(lines=(SaleLine("1", ("pro",), quantity), SaleLine("2", ("mug",), 0))))
-    assert outcome is not None
+    outcome = got(shop, a_sale(lines=(SaleLine("1", ("pro",), quantity), SaleLine("2", ("mug",), 0))))
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.NO_QUANTITY)
     assert list_licenses(storage) == []
 

@@ -42,7 +42,7 @@ from keywright.provisioning.shops.reconciling import note
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive, work
 from tests.makers import NOW, create_policy, create_product
 from tests.makers import activate as take_place
-from tests.storage.test_shop_facts import list_licenses, mails, the_events
+from tests.storage.sold import got, list_licenses, mails, the_events
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.
@@ -58,12 +58,6 @@ POLICIES = {
     "free": {},
 }
 PRO, MAX, APP, FREE = 1, 2, 3, 4
-
-
-@pytest.fixture(params=[QuantityRule.KEYS, QuantityRule.DEVICES], ids=str)
-def rule(request: pytest.FixtureRequest) -> QuantityRule:
-    found: QuantityRule = request.param
-    return found
 
 
 @pytest.fixture
@@ -91,10 +85,10 @@ def told(*lines: tuple[str, str, int], **fields: Any) -> Lines:
     )
 
 
-def buy(shop: Executor, product: str, quantity: int, **fields: Any) -> Outcome | None:
+def buy(shop: Executor, product: str, quantity: int, **fields: Any) -> Outcome:
     lines = (SaleLine("1", (product,), quantity, recurs=True),)
     sale = a_sale("o", lines=lines, subscription="s", until=UNTIL)
-    return receive(shop, replace(sale, **fields))
+    return got(shop, replace(sale, **fields))
 
 
 def live(storage: Storage) -> list[License]:
@@ -123,8 +117,7 @@ def test_a_quantity_of_devices_goes_up_and_down_at_once(shop: Executor, storage:
     assert held(storage) == [(PRO, 3, 6)]
     for device in "abcde":
         activate(shop, before, device)
-    outcome = receive(shop, told(("1", "pro-seats", 10)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro-seats", 10)), 1)
     assert (outcome.state, outcome.reason) == (EventState.DONE, None)
     assert outcome.detail == "1 license: quantity 3 → 10; 1 license: devices 6 → 20"
     receive(shop, told(("1", "pro-seats", 1)), 2)
@@ -143,8 +136,7 @@ def test_leases_follow_the_quantity_and_meters_and_no_limit_do_not(shop: Executo
 
 def test_more_keys_are_made_with_the_next_index_and_mailed_alone(shop: Executor, storage: Storage) -> None:
     buy(shop, "pro", 2)
-    outcome = receive(shop, told(("1", "pro", 4)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro", 4)), 1)
     assert outcome.detail == "2 licenses: made"
     assert held(storage) == [(PRO, 1, 2)] * 4
     assert [one.order_details for one in live(storage)] == [
@@ -161,8 +153,7 @@ def test_fewer_keys_end_without_a_device_first_then_the_highest_index(
     first, second, third, fourth = live(storage)
     activate(shop, second)
     activate(shop, fourth)
-    outcome = receive(shop, told(("1", "pro", 2)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro", 2)), 1)
     assert outcome.detail == "2 licenses: ended"
     assert live(storage) == [one for one in list_licenses(storage) if one.id in (second.id, fourth.id)]
     receive(shop, told(("1", "pro", 1)), 2)
@@ -267,8 +258,7 @@ def test_a_quantity_of_a_bundle_multiplies_the_devices_of_each(shop: Executor, s
 
 def test_a_price_that_nothing_is_known_of_waits_and_changes_nothing(shop: Executor, storage: Storage) -> None:
     buy(shop, "pro", 2)
-    outcome = receive(shop, told(("1", "new", 5), ("2", "app", 1)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "new", 5), ("2", "app", 1)), 1)
     assert (outcome.state, outcome.reason, outcome.detail) == (
         EventState.UNMATCHED,
         Reason.UNKNOWN_PRODUCT,
@@ -328,8 +318,7 @@ def test_an_order_is_not_believed_once_the_subscription_has_told_its_lines(
 ) -> None:
     buy(shop, "pro", 2)
     receive(shop, told(("1", "pro", 3)), 1)
-    outcome = receive(shop, a_sale("o", 7, subscription="s", until=UNTIL), 2)
-    assert outcome is not None
+    outcome = got(shop, a_sale("o", 7, subscription="s", until=UNTIL), 2)
     assert outcome.reason is Reason.LISTED_BY_SUBSCRIPTION
     assert len(live(storage)) == 3
 
@@ -342,8 +331,7 @@ def test_an_edited_order_has_what_it_has_now(shop: Executor, storage: Storage) -
 
 
 def test_lines_before_their_sale_count_when_it_comes(shop: Executor, storage: Storage) -> None:
-    outcome = receive(shop, told(("1", "max", 3)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "max", 3)), 1)
     assert (outcome.state, outcome.reason) == (EventState.IGNORED, Reason.NOT_LICENSED)
     buy(shop, "pro", 1)
     assert held(storage) == [(MAX, 1, 5)] * 3
@@ -380,8 +368,7 @@ def test_a_refund_of_a_period_takes_its_time_without_grace_and_one_of_a_proratio
     receive(shop, a_renewal(UNTIL + 30 * DAY, "s", "r"), 24)
     receive(shop, replace(a_renewal(UNTIL, "s", "p"), until=None), 25)
     refund = a_state(SaleState.REFUNDED, order="p")
-    outcome = receive(shop, replace(refund, fact=Fact.REFUND), 26)
-    assert outcome is not None
+    outcome = got(shop, replace(refund, fact=Fact.REFUND), 26)
     assert (outcome.state, outcome.reason, outcome.detail) == (
         EventState.DONE,
         Reason.NO_PERIOD_PAID,
@@ -400,16 +387,14 @@ def test_a_limit_that_was_set_by_hand_stays_until_a_person_applies_the_change_an
 ) -> None:
     buy(shop, "pro-seats", 3)
     by_hand(shop, live(storage)[0], {"max_activations": 50})
-    outcome = receive(shop, told(("1", "pro-seats", 10)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro-seats", 10)), 1)
     assert (outcome.state, outcome.reason, outcome.detail) == (
         EventState.UNMATCHED,
         Reason.CHANGED_BY_HAND,
         "max_activations",
     )
     assert held(storage) == [(PRO, 10, 50)]
-    renewed = receive(shop, a_renewal(UNTIL + 30 * DAY, "s"), 2)
-    assert renewed is not None
+    renewed = got(shop, a_renewal(UNTIL + 30 * DAY, "s"), 2)
     assert renewed.state is EventState.DONE
     waiting = the_events(shop)[1]
     for overwrite, limit in ((False, 50), (True, 20)):
@@ -427,8 +412,7 @@ def test_what_undoes_the_change_of_a_shop_is_set_by_hand(shop: Executor, storage
         changed = tx.connection.execute(query).scalar_one()
     do(shop, UndoEvent(context=CONTEXT, license=1, event_id=changed))
     assert held(storage) == [(PRO, 10, 6)]
-    outcome = receive(shop, told(("1", "pro-seats", 12)), 2)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro-seats", 12)), 2)
     assert (outcome.reason, outcome.detail) == (Reason.CHANGED_BY_HAND, "max_activations")
     assert held(storage) == [(PRO, 12, 6)]
 
@@ -440,8 +424,7 @@ def test_a_policy_that_was_chosen_by_hand_stays_and_its_limits_follow_the_quanti
     do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"policy_id": FREE}))
     receive(shop, told(("1", "pro-seats", 3)), 1)
     assert held(storage) == [(FREE, 3, None)]
-    outcome = receive(shop, told(("1", "max-seats", 3)), 2)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "max-seats", 3)), 2)
     assert outcome.reason is Reason.CHANGED_BY_HAND
     assert held(storage) == [(FREE, 3, None)]
 
@@ -451,8 +434,7 @@ def test_a_policy_that_was_chosen_by_hand_stays_and_its_limits_follow_the_quanti
 
 def test_a_limit_that_no_license_can_have_waits_and_is_not_cut(shop: Executor, storage: Storage) -> None:
     buy(shop, "max-seats", 2)
-    outcome = receive(shop, told(("1", "max-seats", 4_000)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "max-seats", 4_000)), 1)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.LIMIT_TOO_HIGH)
     assert held(storage) == [(MAX, 2, 10)]
 
@@ -464,8 +446,7 @@ def test_an_archived_policy_makes_no_more_keys_and_lets_devices_follow(
     buy(shop, "", 0, lines=lines)
     for number in (PRO, MAX):
         do(shop, UpdatePolicy(context=CONTEXT, policy_id=number, is_archived=True))
-    outcome = receive(shop, told(("1", "pro", 2), ("2", "max-seats", 2)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro", 2), ("2", "max-seats", 2)), 1)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.UNUSABLE_POLICY)
     assert held(storage) == [(PRO, 1, 2), (MAX, 2, 10)]
 
@@ -475,8 +456,7 @@ def test_two_things_of_one_moment_are_an_entry_and_the_larger_counts(
 ) -> None:
     buy(shop, "pro", 1)
     receive(shop, told(("1", "pro", 3)), 1)
-    outcome = receive(shop, told(("1", "pro", 2)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "pro", 2)), 1)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.SAME_MOMENT)
     assert len(live(storage)) == 3
     receive(shop, told(("1", "pro", 2), is_asked=True), 1)
@@ -491,8 +471,7 @@ def test_a_renewal_extends_at_once_and_waits_in_the_list_if_its_lines_do_not_com
 ) -> None:
     buy(shop, "pro-seats", 3)
     renewal = replace(a_renewal(UNTIL + 30 * DAY, "s", "r"), lines=(SaleLine("i", ("pro-seats",), 10),))
-    outcome = receive(shop, renewal, 1)
-    assert outcome is not None
+    outcome = got(shop, renewal, 1)
     assert (outcome.state, outcome.look_at) == (EventState.DONE, NOW + timedelta(hours=1))
     assert live(storage)[0].expires_at == UNTIL + 30 * DAY
     event = the_events(shop)[-1]
@@ -519,7 +498,6 @@ def test_a_renewal_whose_lines_come_is_done(shop: Executor, storage: Storage) ->
 
 def test_a_sale_whose_period_never_comes_warns(shop: Executor, storage: Storage) -> None:
     outcome = buy(shop, "pro", 1, until=None, needs_period=True)
-    assert outcome is not None
     assert (outcome.state, outcome.look_at) == (EventState.DONE, NOW + timedelta(hours=1))
     event = the_events(shop)[-1]
     late = work(shop, event.id)
@@ -534,14 +512,12 @@ def test_hundreds_of_keys_are_made_and_changed_in_several_transactions(
     shop: Executor, storage: Storage
 ) -> None:
     buy(shop, "pro", 250)
-    outcome = receive(shop, told(("1", "max", 270)), 1)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "max", 270)), 1)
     assert outcome.detail == "250 licenses: policy 1 → 2; 250 licenses: devices 2 → 5; 20 licenses: made"
     assert set(held(storage)) == {(MAX, 1, 5)}
     assert len(live(storage)) == 270
     assert mailed_licenses(storage)[-1] == tuple(range(251, 271))
-    outcome = receive(shop, told(("1", "max", 10)), 2)
-    assert outcome is not None
+    outcome = got(shop, told(("1", "max", 10)), 2)
     assert outcome.detail == "260 licenses: ended"
     assert mails(storage) == ["your_license", "your_license", "changed"]
     assert len(mailed_licenses(storage)[-1]) == 10

@@ -19,11 +19,10 @@ from keywright.core.errors import (
     UnknownShopEvent,
 )
 from keywright.db import Storage, run_write
-from keywright.db.schema import customers, events, licenses, mail_outbox, shop_events
+from keywright.db.schema import customers, events, shop_events
 from keywright.engine.executor import Executor
 from keywright.engine.queue import ClaimItem
 from keywright.licensing.licenses.model import DeleteLicense, License, Status, UpdateLicense, order_of
-from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance.personal_data import find_customer_data
 from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.policies.model import UpdatePolicy
@@ -78,6 +77,7 @@ from tests.connections import (
     work,
 )
 from tests.makers import NOW, an_origin, create_policy, find_items
+from tests.storage.sold import got, list_licenses, mails
 
 DATABASES = ("sqlite",)
 
@@ -98,22 +98,9 @@ def shop(executor: Executor) -> Executor:
     return executor
 
 
-def list_licenses(storage: Storage) -> list[License]:
-    with storage.read() as tx:
-        ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
-        return list(find_licenses_by_id(tx, ids).values())
-
-
 def the_license(storage: Storage) -> License:
     (license,) = list_licenses(storage)
     return license
-
-
-def mails(storage: Storage) -> list[str]:
-    with storage.read() as tx:
-        return list(
-            tx.connection.execute(select(mail_outbox.c.template).order_by(mail_outbox.c.id)).scalars()
-        )
 
 
 def list_events(executor: Executor, **fields: Any) -> list[StoredEvent]:
@@ -129,9 +116,8 @@ def change(executor: Executor, license: License, **changes: Any) -> None:
 
 @pytest.mark.smoke
 def test_a_sale_makes_a_license_for_its_buyer_and_queues_a_mail(shop: Executor, storage: Storage) -> None:
-    outcome = receive(shop, a_sale())
+    outcome = got(shop, a_sale())
     license = the_license(storage)
-    assert outcome is not None
     assert (outcome.state, outcome.customer_id) == (EventState.DONE, license.customer_id)
     assert (license.status, license.times_activated_max, license.policy_id) == (Status.ACTIVE, 3, 1)
     order = order_of(license)
@@ -172,8 +158,7 @@ def test_a_sale_has_the_external_id_of_its_buyer_and_metadata_of_its_licenses(
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes=changes))
     ada, eve = Buyer("ada@example.com"), Buyer("eve@example.com")
     kept = {"user": "u 7", "campaign": "x" * 300, "gift": True, "other": "y"}
-    outcome = receive(shop, a_sale("A", buyer=ada, metadata=kept))
-    assert outcome is not None
+    outcome = got(shop, a_sale("A", buyer=ada, metadata=kept))
     assert (outcome.state, outcome.reason) == (EventState.DONE, None)
     assert external_ids() == {"ada@example.com": "u 7"}
     (license,) = list_licenses(storage)
@@ -184,8 +169,7 @@ def test_a_sale_has_the_external_id_of_its_buyer_and_metadata_of_its_licenses(
         ("D", ada, "u 7"),
         ("E", eve, " "),
     ):
-        outcome = receive(shop, a_sale(order, buyer=buyer, metadata={"user": external_id}))
-        assert outcome is not None
+        outcome = got(shop, a_sale(order, buyer=buyer, metadata={"user": external_id}))
         is_taken = order in "BC"
         assert outcome.reason is (Reason.EXTERNAL_ID_TAKEN if is_taken else None), order
         assert ("did not get the external_id" in (outcome.detail or "")) is is_taken, order
@@ -219,8 +203,7 @@ def test_many_keys_are_made_in_steps_and_too_many_wait_for_a_person(shop: Execut
     receive(shop, a_sale("1", quantity=230))
     assert len(list_licenses(storage)) == 230
     assert mails(storage) == ["your_license"]
-    outcome = receive(shop, a_sale("2", quantity=1_000_000))
-    assert outcome is not None
+    outcome = got(shop, a_sale("2", quantity=1_000_000))
     assert outcome.reason is Reason.TOO_MANY
     assert len(list_licenses(storage)) == 230
 
@@ -248,11 +231,9 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
 def test_a_product_can_be_mapped_to_nothing(shop: Executor, storage: Storage) -> None:
     mapping = (MappedProduct("*"),)
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
-    outcome = receive(shop, a_sale(subscription="sub-1"))
-    assert outcome is not None
+    outcome = got(shop, a_sale(subscription="sub-1"))
     assert outcome.state is EventState.DONE
-    renewed = receive(shop, a_renewal(NOW + YEAR))
-    assert renewed is not None
+    renewed = got(shop, a_renewal(NOW + YEAR))
     assert (renewed.state, list_licenses(storage), mails(storage)) == (EventState.DONE, [], [])
 
 
@@ -270,16 +251,14 @@ def test_a_product_can_be_mapped_to_nothing(shop: Executor, storage: Storage) ->
 def test_a_sale_that_cannot_be_handled_waits(
     shop: Executor, storage: Storage, fields: dict[str, Any], reason: Reason
 ) -> None:
-    outcome = receive(shop, require_usable(an_event(a_sale(**fields))).change)
-    assert outcome is not None
+    outcome = got(shop, require_usable(an_event(a_sale(**fields))).change)
     assert (outcome.state, outcome.reason, list_licenses(storage)) == (EventState.UNMATCHED, reason, [])
     assert ask(shop, GetConnection(connection_id=1)).failures == 1
 
 
 def test_an_archived_policy_makes_no_license(shop: Executor, storage: Storage) -> None:
     do(shop, UpdatePolicy(context=CONTEXT, policy_id=1, is_archived=True))
-    outcome = receive(shop, a_sale())
-    assert outcome is not None
+    outcome = got(shop, a_sale())
     assert (outcome.reason, list_licenses(storage)) == (Reason.UNUSABLE_POLICY, [])
 
 
@@ -288,8 +267,7 @@ def test_test_events_make_nothing_unless_the_connection_is_a_test_one(
 ) -> None:
     connect(shop, mode=Mode.TEST)
     for connection_id, is_test in ((1, True), (2, False)):
-        outcome = receive(shop, a_sale("1"), connection_id=connection_id, is_test=is_test)
-        assert outcome is not None
+        outcome = got(shop, a_sale("1"), connection_id=connection_id, is_test=is_test)
         assert (outcome.state, outcome.reason) == (EventState.IGNORED, Reason.OTHER_MODE)
     receive(shop, a_sale("2"), connection_id=2, is_test=True)
     assert len(list_licenses(storage)) == 1
@@ -403,8 +381,7 @@ def test_an_order_that_was_refunded_before_its_sale_came_makes_a_disabled_licens
     shop: Executor, storage: Storage
 ) -> None:
     receive(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
-    outcome = receive(shop, a_sale())
-    assert outcome is not None
+    outcome = got(shop, a_sale())
     assert (outcome.state, outcome.reason) == (EventState.DONE, None)
     assert (the_license(storage).status, mails(storage)) == (Status.DISABLED, [])
 
@@ -444,8 +421,7 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
 def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storage: Storage) -> None:
     receive(shop, a_sale())
     change(shop, the_license(storage), status=Status.DELIVERED)
-    outcome = receive(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
-    assert outcome is not None
+    outcome = got(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
     assert the_license(storage).status == Status.DELIVERED
     for overwrite, status in ((False, Status.DELIVERED), (True, Status.DISABLED)):
@@ -470,8 +446,7 @@ def test_no_number_of_attempts_overwrites_what_was_done_by_hand(shop: Executor, 
 def test_a_later_expiry_that_was_set_by_hand_stays(shop: Executor, storage: Storage) -> None:
     subscribe(shop)
     change(shop, the_license(storage), expires_at=NOW + 3 * YEAR)
-    outcome = receive(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 1)
-    assert outcome is not None
+    outcome = got(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 1)
     assert (outcome.state, outcome.reason) == (EventState.DONE, Reason.KEPT_BY_HAND)
     assert the_license(storage).expires_at == NOW + 3 * YEAR
     receive(shop, a_renewal(NOW + 4 * YEAR, order="in-3"), 2)

@@ -1,0 +1,40 @@
+"""What shops have sold in a test's database: the licenses, the mails, and the events."""
+
+from typing import Any
+
+from sqlalchemy import select
+
+from keywright.db import Storage, run_read
+from keywright.db.schema import licenses, mail_outbox
+from keywright.engine.executor import Executor
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.shops.commands import ListShopEvents
+from keywright.provisioning.shops.model import Change, StoredEvent
+from keywright.provisioning.shops.outcome_rules import Outcome
+from tests.connections import ask, receive
+
+
+def got(executor: Executor, change: Change, hours: float = 0, **fields: Any) -> Outcome:
+    """What comes of a new event, which is kept and worked on."""
+    outcome = receive(executor, change, hours, **fields)
+    assert outcome is not None
+    return outcome
+
+
+def list_licenses(storage: Storage) -> list[License]:
+    """All licenses, by their IDs."""
+    with storage.read() as tx:
+        ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
+        return list(find_licenses_by_id(tx, ids).values())
+
+
+def mails(storage: Storage) -> list[str]:
+    """The templates of the mails that wait."""
+    query = select(mail_outbox.c.template).order_by(mail_outbox.c.id)
+    return run_read(storage, lambda tx: list(tx.connection.execute(query).scalars()))
+
+
+def the_events(executor: Executor) -> list[StoredEvent]:
+    """What connection 1 has stored, the oldest first."""
+    return list(ask(executor, ListShopEvents(connection_id=1)).items)[::-1]
