@@ -1,9 +1,8 @@
 """Which databases are opened, which are refused and left alone, and who may read the files."""
 
 import os
-import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,28 @@ from keywright.db import database_path, open_storage, sqlite
 from keywright.db.migrate import HEAD, read_file_state
 from keywright.licensing.licenses import store as license_store
 from tests.makers import KEY, KEY_RING, a_license, open_or_make, url_of
+from tests.storage.test_postgres import an_engine, contents_of, schema_of
+from tests.tables import each_row
 
 pytestmark = pytest.mark.of_the_database
 
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
+NEWER = "UPDATE alembic_version SET version_num = '9999'"
 
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def a_database(path: Path, *statements: str) -> bytes:
-    """Make a database with these statements; returns its bytes."""
-    with closing(sqlite3.connect(path)) as connection:
+def change(url: str, *statements: str) -> object:
+    """Run these statements; returns what the database is then: its bytes, or its schema and contents."""
+    path = database_path(url)
+    if path is not None:
+        path.parent.mkdir(exist_ok=True)
+    with an_engine(url) as engine, engine.begin() as connection:
         for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-    return path.read_bytes()
+            connection.exec_driver_sql(statement)
+    return (schema_of(url), contents_of(url)) if path is None else path.read_bytes()
 
 
 def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path) -> None:
@@ -76,14 +80,16 @@ def test_only_the_owner_can_read_the_files_and_the_folder(tmp_path: Path, mask: 
 @pytest.mark.parametrize(
     ("url", "path"),
     [
-        ("sqlite:///keywright.db", "keywright.db"),
-        ("sqlite:///data/keywright.db", "data/keywright.db"),
-        ("sqlite:////var/lib/keywright.db", "/var/lib/keywright.db"),
-        ("sqlite:///with%20space.db", "with space.db"),
+        ("sqlite:///keywright.db", Path("keywright.db")),
+        ("sqlite:///data/keywright.db", Path("data/keywright.db")),
+        ("sqlite:////var/lib/keywright.db", Path("/var/lib/keywright.db")),
+        ("sqlite:///with%20space.db", Path("with space.db")),
+        ("postgresql://alice@host/db", None),
+        ("postgres:///db", None),
     ],
 )
-def test_a_url_names_a_file(url: str, path: str) -> None:
-    assert database_path(url) == Path(path)
+def test_a_url_names_a_file_or_a_server(url: str, path: Path | None) -> None:
+    assert database_path(url) == path
 
 
 @pytest.mark.parametrize(
@@ -103,11 +109,6 @@ def test_another_url_names_no_database(url: str) -> None:
         open_storage(url, KEY_RING)
 
 
-@pytest.mark.parametrize("url", ["postgresql://alice@host/db", "postgres:///db"])
-def test_the_url_of_a_server_names_no_file(url: str) -> None:
-    assert database_path(url) is None
-
-
 def test_a_refused_url_is_told_without_its_password() -> None:
     with pytest.raises(ConfigurationError) as refused:
         database_path("mysql://alice:pa@ss@host/db")
@@ -123,63 +124,54 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_a_database_whose_making_was_interrupted_is_finished(tmp_path: Path) -> None:
     open_or_make(tmp_path).close()
-    a_database(tmp_path / "keywright.db", "DELETE FROM installation")
+    change(url_of(tmp_path), "DELETE FROM installation")
     open_or_make(tmp_path).close()
     with pytest.raises(StoreError, match="another secret"):
         open_or_make(tmp_path, OTHER_RING)
 
 
-def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
-    open_or_make(tmp_path).close()
-    before = (tmp_path / "keywright.db").read_bytes()
-    with pytest.raises(StoreError, match="another secret"):
-        open_or_make(tmp_path, OTHER_RING)
-    assert (tmp_path / "keywright.db").read_bytes() == before
-    open_or_make(tmp_path).close()
+@pytest.mark.parametrize(
+    ("statements", "key_ring", "problem"),
+    [
+        ((), OTHER_RING, "another secret"),
+        ((NEWER, "UPDATE installation SET oldest_compatible_revision = NULL"), KEY_RING, "newer Keywright"),
+        ((NEWER, "UPDATE installation SET oldest_compatible_revision = '9999'"), KEY_RING, "newer Keywright"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_refused_and_left_as_it_was(
+    url: str, tmp_path: Path, statements: tuple[str, ...], key_ring: KeyRing, problem: str
+) -> None:
+    before = change(url, *statements)
+    with pytest.raises(StoreError, match=problem):
+        open_storage(url, key_ring)
+    assert change(url) == before
+    assert list(tmp_path.rglob("backups")) == []
 
 
 @pytest.mark.parametrize(
     "tables",
     [
-        ["CREATE TABLE recipes (name TEXT)", "INSERT INTO recipes VALUES ('soup')"],
+        ("CREATE TABLE users (name TEXT)", "INSERT INTO users VALUES ('soup')"),
         # Many programs number their revisions like this.
-        ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"],
+        ("CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"),
     ],
 )
 def test_a_database_of_another_program_is_refused_and_left_as_it_was(
-    tmp_path: Path, tables: list[str]
+    elsewhere: str, tables: tuple[str, ...]
 ) -> None:
-    path = tmp_path / "keywright.db"
-    before = a_database(path, *tables)
+    before = change(elsewhere, *tables)
     with pytest.raises(StoreError, match="another program"):
-        open_or_make(tmp_path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("oldest", ["NULL", "'9999'"])
-def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
-    tmp_path: Path, oldest: str
-) -> None:
-    open_or_make(tmp_path).close()
-    path = tmp_path / "keywright.db"
-    newer = "UPDATE alembic_version SET version_num = '9999'"
-    before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = {oldest}")  # noqa: S608
-    with pytest.raises(StoreError, match="newer Keywright"):
-        open_or_make(tmp_path)
-    assert path.read_bytes() == before
-    assert not (tmp_path / "backups").exists()
+        open_storage(elsewhere, KEY_RING)
+    assert change(elsewhere) == before
 
 
 def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    open_or_make(tmp_path).close()
-    path = tmp_path / "keywright.db"
-    newer = "UPDATE alembic_version SET version_num = '9999'"
-    before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = '{HEAD}'")  # noqa: S608
-    open_or_make(tmp_path).close()
-    assert path.read_bytes() == before
-    assert "updated by a newer Keywright" in caplog.text
+    before = change(url, NEWER, f"UPDATE installation SET oldest_compatible_revision = '{HEAD}'")  # noqa: S608
+    with closing(open_storage(url, KEY_RING)):
+        assert "updated by a newer Keywright" in caplog.text
+    assert change(url) == before
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
@@ -223,29 +215,26 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return listed
 
 
-@pytest.mark.usefixtures("mounts")
-@pytest.mark.parametrize(
-    "folder", ["/srv/nfs", "/srv/nfs/data/deep", "/mnt/with space/data", "/mnt/ssh/data", "/mnt/auto/data"]
-)
-def test_a_network_file_system_is_refused(folder: str) -> None:
-    with pytest.raises(StoreError, match="network file system"):
-        sqlite.refuse_network_file_system(Path(folder))
+#: What becomes of a database in this folder.
+FOLDERS = {
+    **dict.fromkeys(("/srv/nfs", "/srv/nfs/data/deep", "/mnt/with space/data"), "network file system"),
+    **dict.fromkeys(("/mnt/ssh/data", "/mnt/auto/data"), "network file system"),
+    **dict.fromkeys(("/mnt/drive/data", "/mnt/vm"), "make sure that its locks and syncs hold"),
+    **dict.fromkeys(("/", "/srv/nfsdata", "/srv/nfs/local/data", "/var/lib"), ""),
+}
 
 
 @pytest.mark.usefixtures("mounts")
-@pytest.mark.parametrize("folder", ["/", "/srv/nfsdata", "/srv/nfs/local/data", "/var/lib"])
-def test_a_local_file_system_is_welcome(folder: str, caplog: pytest.LogCaptureFixture) -> None:
-    sqlite.refuse_network_file_system(Path(folder))
-    assert caplog.records == []
-
-
-@pytest.mark.usefixtures("mounts")
-@pytest.mark.parametrize("folder", ["/mnt/drive/data", "/mnt/vm"])
-def test_a_file_system_that_may_be_remote_is_warned_about(
-    folder: str, caplog: pytest.LogCaptureFixture
+@each_row(("folder", "problem"), FOLDERS.items())
+def test_a_network_file_system_is_refused_and_one_that_may_be_remote_is_warned_about(
+    folder: str, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sqlite.refuse_network_file_system(Path(folder))
-    assert "make sure that its locks and syncs hold" in caplog.text
+    caplog.clear()
+    is_refused = problem == "network file system"
+    with pytest.raises(StoreError, match=problem) if is_refused else nullcontext():
+        sqlite.refuse_network_file_system(Path(folder))
+    logged = "" if is_refused else problem
+    assert (bool(caplog.records), logged in caplog.text) == (logged != "", True)
 
 
 def test_a_system_that_tells_no_mounts_is_trusted(mounts: Path) -> None:

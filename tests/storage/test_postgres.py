@@ -1,6 +1,5 @@
 """What is special about PostgreSQL: how a database is made and opened, and what its sessions are like."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,15 +12,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine
 
-from keywright.core.crypto import KeyRing
 from keywright.core.errors import (
-    ConfigurationError,
     StoreConflict,
     StoreError,
     StoreUnavailable,
     TokenNotActive,
 )
-from keywright.db import Storage, has_database, migrations, open_storage
+from keywright.db import Storage, has_database, open_storage
 from keywright.db.migrate import HEAD
 from keywright.db.schema import metadata
 from keywright.licensing.activations import store as activation_store
@@ -42,7 +39,6 @@ from tests.makers import (
 from tests.storage.test_migrations import (
     BROKEN,
     NEXT,
-    SCRIPTS,
     first_rows_of,
     licenses_of,
     upgrade,
@@ -54,8 +50,6 @@ pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 
 DATABASES = ("postgresql",)
 ROOT = Path(__file__).parents[2]
-OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
-NEWER = "UPDATE alembic_version SET version_num = '9999'"
 
 #: All that a schema consists of, as the server keeps it.
 CATALOG = (
@@ -181,11 +175,6 @@ def test_a_first_start_that_fails_leaves_nothing(empty_url: str) -> None:
     assert not has_database(empty_url)
 
 
-def test_the_scripts_of_the_tests_are_those_of_the_program(tmp_path: Path) -> None:
-    shutil.copytree(SCRIPTS, tmp_path / "scripts")
-    assert Path(next(iter(migrations.__path__))) == SCRIPTS
-
-
 # --- which databases are opened -------------------------------------------------------------------
 
 
@@ -222,58 +211,10 @@ def test_a_role_without_rights_is_told_so(url: str) -> None:
         open_storage(guest, KEY_RING)
 
 
-@pytest.mark.parametrize(
-    "tables",
-    [
-        ["CREATE TABLE users (name TEXT)", "INSERT INTO users VALUES ('soup')"],
-        # Many programs number their revisions like this.
-        ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"],
-    ],
-)
-def test_a_database_of_another_program_is_refused_and_left_as_it_was(
-    empty_url: str, tables: list[str]
-) -> None:
-    for statement in tables:
-        execute(empty_url, statement)
-    before = (schema_of(empty_url), contents_of(empty_url))
-    with pytest.raises(StoreError, match="another program"):
-        open_storage(empty_url, KEY_RING)
-    assert (schema_of(empty_url), contents_of(empty_url)) == before
-
-
 def test_a_database_may_hold_other_programs_tables_beside_ours(empty_url: str) -> None:
     execute(empty_url, "CREATE TABLE recipes (name TEXT)")
     open_storage(empty_url, KEY_RING).close()
     open_storage(empty_url, KEY_RING).close()
-
-
-def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(url: str) -> None:
-    before = contents_of(url)
-    with pytest.raises(StoreError, match="another secret"):
-        open_storage(url, OTHER_RING)
-    assert contents_of(url) == before
-
-
-@pytest.mark.parametrize("oldest", [None, "9999"])
-def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
-    url: str, oldest: str | None
-) -> None:
-    execute(url, NEWER)
-    execute(url, "UPDATE installation SET oldest_compatible_revision = %s", oldest)
-    before = contents_of(url)
-    with pytest.raises(StoreError, match="newer Keywright"):
-        open_storage(url, KEY_RING)
-    assert contents_of(url) == before
-
-
-def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    execute(url, NEWER)
-    execute(url, "UPDATE installation SET oldest_compatible_revision = %s", HEAD)
-    with closing(open_storage(url, KEY_RING)) as storage:
-        assert isinstance(open_executor(storage).execute([create()])[0], LicenseRecord)
-    assert "updated by a newer Keywright" in caplog.text
 
 
 def test_a_database_is_there_when_it_has_tables(url: str, empty_url: str) -> None:
@@ -290,12 +231,6 @@ def test_a_database_that_is_not_there_is_unavailable_without_its_password_being_
     url = postgres().url("no_such_database").replace("keywright@", "keywright:the-password@")
     with pytest.raises(StoreUnavailable, match="does not exist") as refused:
         open_storage(url, KEY_RING)
-    assert "the-password" not in str(refused.value)
-
-
-def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
-    with pytest.raises(ConfigurationError, match="cannot be used") as refused:
-        open_storage("postgresql://alice:the-password@host/db?no_such_option=1", KEY_RING)
     assert "the-password" not in str(refused.value)
 
 
