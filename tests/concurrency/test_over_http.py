@@ -76,20 +76,6 @@ def test_places_that_come_and_go_are_never_more_than_there_are(server: RunningSe
     server.assert_consistent()
 
 
-def test_of_many_who_make_the_same_key_one_succeeds(server: RunningServer, vendor: Client) -> None:
-    key = a_key()
-
-    def create(_: int) -> Reply:
-        with Client(server, vendor.credentials) as client:
-            return client.post("licenses", json_body={"license_key": key, "product_id": 3})
-
-    with ThreadPoolExecutor(32) as pool:
-        replies = list(pool.map(create, range(32)))
-    assert sorted(reply.status for reply in replies) == [200] + [404] * 31
-    assert {reply.message for reply in replies if reply.status == 404} == {"This license key already exists."}
-    assert server.sql("SELECT count(*) FROM licenses WHERE product_id = 3") == [(1,)]
-
-
 # --- the end of a server --------------------------------------------------------------------------
 
 

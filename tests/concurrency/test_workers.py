@@ -65,16 +65,6 @@ def test_every_worker_serves(server: RunningServer) -> None:
     wait_until(has_each_worked, "work for every worker")
 
 
-def test_the_limit_holds_across_workers(server: RunningServer) -> None:
-    with Client(server, server.api_key()) as vendor:
-        key = vendor.license(times_activated_max=100)
-    with calling([server], [[V2 + core("activate", key)] * 150] * 2, connections=40) as callers:
-        journal = callers.journal()
-    taken = sorted(entry.times_activated or 0 for entry in journal if entry.status == 200)
-    assert taken == list(range(1, 101))
-    assert {entry.status for entry in journal} == {200, 404}
-
-
 def test_a_worker_that_dies_is_replaced_and_nothing_it_said_is_lost(server: RunningServer) -> None:
     path = some_path(server)
     victim = workers_of(server)[0]

@@ -42,7 +42,7 @@ from tests.connections import (
     work,
 )
 from tests.makers import NOW, create_policy, create_product
-from tests.storage.sold import got
+from tests.storage.stored import got
 from tests.storage.test_selling import issue
 
 DATABASES = ("sqlite",)

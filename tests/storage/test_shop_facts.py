@@ -34,7 +34,7 @@ from keywright.provisioning.shops.model import (
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive
 from tests.makers import NOW, create_policy
 from tests.shop_scene import Scene, day
-from tests.storage.sold import got, list_licenses, the_events
+from tests.storage.stored import got, list_licenses, the_events
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.

@@ -42,7 +42,7 @@ from keywright.provisioning.shops.reconciling import note
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive, work
 from tests.makers import NOW, create_policy, create_product
 from tests.makers import activate as take_place
-from tests.storage.sold import got, list_licenses, mails, the_events
+from tests.storage.stored import got, list_licenses, mails, the_events
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.

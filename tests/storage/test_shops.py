@@ -75,7 +75,7 @@ from tests.connections import (
     work,
 )
 from tests.makers import NOW, an_origin, create_policy, find_items
-from tests.storage.sold import got, list_licenses, mails
+from tests.storage.stored import got, list_licenses, mails
 
 DATABASES = ("sqlite",)
 
