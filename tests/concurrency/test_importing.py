@@ -12,8 +12,7 @@ import pytest
 from keywright.core.errors import Refusal
 from keywright.db import Storage, open_storage
 from keywright.engine.executor import Executor
-from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.licensing.licenses.model import Status
 from keywright.maintenance import doctor
 from keywright.provisioning.importers.model import (
     Imported,
@@ -33,6 +32,7 @@ from tests.makers import (
     make_sqlite_file,
     url_of,
 )
+from tests.storage.stored import list_licenses
 
 LICENSES, BATCH, LIMIT = 200, 10, 5
 
@@ -109,6 +109,4 @@ def test_imports_at_once_beside_programs_bring_everything_once(url: str) -> None
             one.result()
     with opened(url) as (storage, _):
         assert list(doctor.examine(storage, lambda _: None)) == []
-        with storage.read() as tx:
-            found = license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=2 * LICENSES)
-    assert [one.id for one in found] == list(range(1, LICENSES + 1))
+        assert [one.id for one in list_licenses(storage)] == list(range(1, LICENSES + 1))

@@ -1,4 +1,4 @@
-"""What shops have sold in a test's database: the licenses, the mails, and the events."""
+"""What a test's database holds: licenses, mails, and what shops have sent."""
 
 from typing import Any
 
@@ -27,6 +27,16 @@ def list_licenses(storage: Storage) -> list[License]:
     with storage.read() as tx:
         ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
         return list(find_licenses_by_id(tx, ids).values())
+
+
+def licenses_by_id(storage: Storage) -> dict[int, License]:
+    """All licenses."""
+    return {one.id: one for one in list_licenses(storage)}
+
+
+def find_license(storage: Storage, license_id: int = 1) -> License:
+    """One that there is."""
+    return run_read(storage, lambda tx: find_licenses_by_id(tx, [license_id]))[license_id]
 
 
 def mails(storage: Storage) -> list[str]:

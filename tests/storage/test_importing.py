@@ -1,6 +1,5 @@
 """Licenses that an import brings are stored whole, are found, and go on as any other."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ from keywright.core.errors import LimitReached
 from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
+from keywright.licensing.licenses.model import LicenseSource, Status
 from keywright.maintenance import doctor
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.importers.model import (
@@ -52,6 +51,7 @@ from tests.makers import (
     validate,
 )
 from tests.storage.projected import follow_all, list_terms, right_terms
+from tests.storage.stored import list_licenses
 from tests.storage.test_leases import count_statements
 
 TOKENS = tuple(f"{number:040x}" for number in range(9))
@@ -86,17 +86,12 @@ def verdicts(executor: Executor, command: Command) -> dict[str, int]:
     return found
 
 
-def licenses_of(storage: Storage) -> Sequence[License]:
-    with storage.read() as tx:
-        return license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
-
-
 def test_licenses_are_stored_with_their_ids_and_the_next_one_comes_after_them(
     executor: Executor, storage: Storage
 ) -> None:
     new = coming(7, TOKENS[1], TOKENS[2], times_activated_max=5, metadata='{"plan":"gold"}', created_by=3)
     assert verdicts(executor, bring(new, coming(9))) == {Verdict.NEW: 2}
-    first, second = licenses_of(storage)
+    first, second = list_licenses(storage)
     assert first == a_license(
         id=7,
         key="K7",
@@ -117,14 +112,14 @@ def test_licenses_are_stored_with_their_ids_and_the_next_one_comes_after_them(
 def test_an_import_that_runs_again_changes_nothing(executor: Executor, storage: Storage) -> None:
     command = bring(coming(1, *TOKENS), coming(2))
     executor.execute([command])
-    before = licenses_of(storage)
+    before = list_licenses(storage)
     assert verdicts(executor, command) == {Verdict.SAME: 2}
-    assert licenses_of(storage) == before
+    assert list_licenses(storage) == before
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(executor: Executor, storage: Storage) -> None:
     assert verdicts(executor, bring(coming(1, TOKENS[0]), is_dry_run=True)) == {Verdict.NEW: 1}
-    assert licenses_of(storage) == []
+    assert list_licenses(storage) == []
     [created] = executor.execute([create()])
     assert created.license.id == 1
 
@@ -161,7 +156,7 @@ def test_places_beyond_the_limit_are_brought_and_no_new_one_is_taken(
 
 def test_a_new_license_may_come_with_more_places_than_its_limit(executor: Executor, storage: Storage) -> None:
     executor.execute([bring(coming(1, *TOKENS, times_activated_max=3))])
-    assert licenses_of(storage)[0].times_activated == 9
+    assert list_licenses(storage)[0].times_activated == 9
     assert list(doctor.examine(storage, lambda _: None)) == []
 
 
@@ -172,7 +167,7 @@ def test_what_changed_last_is_merged(executor: Executor, storage: Storage) -> No
         Verdict.NEWER_THERE: 1,
         Verdict.NEWER_HERE: 1,
     }
-    first, second = licenses_of(storage)
+    first, second = list_licenses(storage)
     assert (first.order_id, first.times_activated, first.updated_at) == (8, 2, LATER)
     assert second.order_id == 2
 
@@ -202,7 +197,7 @@ def test_an_id_that_another_license_has_or_had_is_not_given_again(
     executor.execute([create("A"), create("B"), delete("B")])
     [outcome] = executor.execute([bring(coming(1), coming(2), coming(3))])
     assert [one.code for one in outcome.notices] == ["id_changed"] * 2
-    assert [(one.key, one.id) for one in licenses_of(storage)] == [("A", 1), ("K3", 3), ("K1", 4), ("K2", 5)]
+    assert {one.key: one.id for one in list_licenses(storage)} == {"A": 1, "K3": 3, "K1": 4, "K2": 5}
 
 
 def test_a_license_that_was_imported_and_deleted_does_not_come_back(
@@ -210,14 +205,14 @@ def test_a_license_that_was_imported_and_deleted_does_not_come_back(
 ) -> None:
     executor.execute([bring(coming(1)), delete("K1")])
     assert verdicts(executor, bring(coming(1))) == {Verdict.DELETED_HERE: 1}
-    assert licenses_of(storage) == []
+    assert list_licenses(storage) == []
 
 
 def test_a_key_that_was_changed_here_does_not_come_back(executor: Executor, storage: Storage) -> None:
     executor.execute([bring(coming(1, TOKENS[0])), rename("K1", "NEW")])
     [outcome] = executor.execute([bring(coming(1, TOKENS[0], TOKENS[1]))])
     assert [(one.code, one.what) for one in outcome.notices] == [("key_changed", "newer here")]
-    assert [(one.id, one.key, one.times_activated) for one in licenses_of(storage)] == [(1, "NEW", 2)]
+    assert [(one.id, one.key, one.times_activated) for one in list_licenses(storage)] == [(1, "NEW", 2)]
 
 
 def test_a_key_that_was_changed_there_replaces_the_old_one(executor: Executor, storage: Storage) -> None:
@@ -225,7 +220,7 @@ def test_a_key_that_was_changed_there_replaces_the_old_one(executor: Executor, s
     changed = replace(coming(1, TOKENS[0]), key="NEW", updated_at=LATER)
     [outcome] = executor.execute([bring(changed)])
     assert [(one.code, one.what) for one in outcome.notices] == [("key_changed", "newer there")]
-    assert [(one.id, one.key, one.times_activated) for one in licenses_of(storage)] == [(1, "NEW", 1)]
+    assert [(one.id, one.key, one.times_activated) for one in list_licenses(storage)] == [(1, "NEW", 1)]
     assert verdicts(executor, bring(changed)) == {Verdict.SAME: 1}
     assert list(doctor.examine(storage, lambda _: None)) == []
 
@@ -300,7 +295,7 @@ def test_what_only_one_license_or_place_may_have_is_left_out_and_told(
         replace(coming(2), order_details=order, order_id=7, policy_id=99),
     )
     assert notices(executor, *both) == ["device_taken", "policy_missing", "order_line_taken"]
-    second = licenses_of(storage)[1]
+    second = list_licenses(storage)[1]
     assert (second.order_id, second.order_details, second.policy_id) == (7, None, None)
 
 
@@ -359,7 +354,7 @@ def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage,
             for who in ("ann@x.example", "ben@x.example", 9, "fay@x.example")
         ]
         assert [one.code for one in report.notices] == ["customer_unnamed"]
-    stored = {one.id: one.customer_id for one in licenses_of(storage)}
+    stored = {one.id: one.customer_id for one in list_licenses(storage)}
     people = run_read(storage, lambda tx: find_customers(tx, {*filter(None, stored.values())}))
     found = {
         number: None if one is None else (people[one].email, people[one].name, people[one].language)
@@ -386,7 +381,7 @@ def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage,
     later = coming_to(1, LATER + timedelta(days=1), customer_email="new@x.example")
     for line in (coming_to(1, NOW, customer_email="old@x.example"), coming_to(8), later):
         executor.execute([bring(line)])
-    stored = {one.id: one.customer_id for one in licenses_of(storage)}
+    stored = {one.id: one.customer_id for one in list_licenses(storage)}
     emails = run_read(storage, lambda tx: find_by_emails(tx, {"old@x.example", "new@x.example"}))
     assert emails == {"new@x.example": stored[1]}
     assert stored[8] is None

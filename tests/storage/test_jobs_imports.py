@@ -15,8 +15,6 @@ from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import parameters_of
-from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import License, LicenseFilter
 from tests.jobs import (
     BY,
     Work,
@@ -30,6 +28,7 @@ from tests.jobs import (
     upload,
 )
 from tests.makers import NOW, change_user, find_items
+from tests.storage.stored import list_licenses
 from tests.storage.test_secrecy import Everything, everything
 
 DATABASES = ("sqlite",)
@@ -53,12 +52,6 @@ def begin(executor: Executor, storage: Storage, content: str = TABLE) -> Work:
     return Work(executor, storage)
 
 
-def licenses(storage: Storage) -> list[License]:
-    return run_read(
-        storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)
-    )
-
-
 def chunks(storage: Storage) -> int:
     with storage.read() as tx:
         return len(tx.connection.execute(select(job_file_chunks.c.number)).all())
@@ -73,7 +66,7 @@ def test_every_line_is_imported_in_steps_and_the_table_is_deleted_at_the_end(
     done = [job.done for job in work.steps()]
     assert (done[0], done[-1], work.job.state) == (100, LINES, JobState.DONE)
     assert parameters_of(work.job).outcomes == {"new": LINES}
-    assert {one.key: one.times_activated_max for one in licenses(storage)} == {
+    assert {one.key: one.times_activated_max for one in list_licenses(storage)} == {
         f"{CANARY}-{number}": number + 1 for number in range(LINES)
     }
     assert chunks(storage) == 0
@@ -81,11 +74,11 @@ def test_every_line_is_imported_in_steps_and_the_table_is_deleted_at_the_end(
 
 def test_again_nothing_changes(executor: Executor, storage: Storage) -> None:
     list(begin(executor, storage).steps())
-    before = licenses(storage)
+    before = list_licenses(storage)
     work = begin(executor, storage)
     list(work.steps())
     assert parameters_of(work.job).outcomes == {"same": LINES}
-    assert licenses(storage) == before
+    assert list_licenses(storage) == before
 
 
 def test_a_step_that_is_taken_again_is_refused(executor: Executor, storage: Storage) -> None:
@@ -94,7 +87,7 @@ def test_a_step_that_is_taken_again_is_refused(executor: Executor, storage: Stor
     assert decide(executor, step).done == 100
     with pytest.raises(StepOver):
         decide(executor, step)
-    assert len(licenses(storage)) == 100
+    assert len(list_licenses(storage)) == 100
 
 
 def test_lines_that_fail_are_counted_and_kept_to_be_mended(executor: Executor, storage: Storage) -> None:
@@ -118,7 +111,7 @@ def test_nothing_is_imported_after_the_user_may_only_look(executor: Executor, st
     prepared = work.prepare()
     decide(executor, change_user(BY, role=Role.READER))
     assert decide(executor, prepared).state is JobState.STOPPED
-    assert licenses(storage) == []
+    assert list_licenses(storage) == []
 
 
 @pytest.mark.smoke

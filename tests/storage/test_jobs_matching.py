@@ -21,8 +21,7 @@ from keywright.jobs.orders import Export
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord, SaveLastSeen
-from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import License, LicenseFilter, Order, Status, order_fields
+from keywright.licensing.licenses.model import License, Order, Status, order_fields
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.registry import open_executor
 from keywright.search.filters import Search
@@ -30,6 +29,7 @@ from tests.jobs import Work, a_change, by_user, decide, events_of, make_orderer,
 from tests.makers import NOW, activate, an_origin, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
+from tests.storage.stored import licenses_by_id, list_licenses
 
 DATABASES = ("sqlite",)
 
@@ -129,13 +129,6 @@ def make_matching(executor: Executor, search: Search, amount: int, **fields: Any
     follow_all(executor)
 
 
-def licenses(storage: Storage) -> dict[int, License]:
-    found = run_read(
-        storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)
-    )
-    return {one.id: one for one in found}
-
-
 @pytest.mark.parametrize("name", LOST)
 def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
     executor: Executor, storage: Storage, name: str
@@ -146,9 +139,9 @@ def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
     work = Work(executor, storage)
     step = work.prepare()
     happens(executor)
-    left = licenses(storage)[1]
+    left = licenses_by_id(storage)[1]
     job = decide(executor, step)
-    assert licenses(storage) == {1: left}
+    assert licenses_by_id(storage) == {1: left}
     assert (job.state, job.done, job.refused) == (JobState.DONE, 3, 1)
     assert job.messages == "License 1: it does not match any more."
     assert "license.deleted" not in [event.name for event in events_of(storage, 1)]
@@ -194,7 +187,7 @@ COMPARED: dict[str, tuple[Search, dict[str, Any], dict[str, Any]]] = {
 def test_a_field_of_a_license_is_compared(executor: Executor, storage: Storage, name: str) -> None:
     search, matching_fields, others = COMPARED[name]
     decide(executor, create("KEY-1"))
-    license = licenses(storage)[1]
+    license = licenses_by_id(storage)[1]
     for fields, is_match in ((matching_fields, True), (others, False)):
         one = msgspec.structs.replace(license, **fields)
         assert find_unmatched(storage, search, one) == (set() if is_match else {one.id})
@@ -204,13 +197,13 @@ def test_a_field_of_a_license_is_compared(executor: Executor, storage: Storage, 
 def test_only_what_a_job_has_changed_matches_it(executor: Executor, storage: Storage) -> None:
     executor.execute([create("KEY-1"), create("KEY-2")])
     job = run_job(executor, storage, a_change("set_limit", 5, license_ids=(2,)))
-    assert find_unmatched(storage, Search(job_id=job.id), *licenses(storage).values()) == {1}
+    assert find_unmatched(storage, Search(job_id=job.id), *list_licenses(storage)) == {1}
 
 
 @pytest.mark.smoke
 def test_only_what_a_user_has_made_matches_that_user(executor: Executor, storage: Storage) -> None:
     executor.execute([create("KEY-1"), create("KEY-2", origin=an_origin(actor="user:7"))])
-    assert find_unmatched(storage, Search(made_by_user=7), *licenses(storage).values()) == {1}
+    assert find_unmatched(storage, Search(made_by_user=7), *list_licenses(storage)) == {1}
 
 
 def find_unmatched(storage: Storage, search: Search, *some: License) -> set[int]:
@@ -244,7 +237,7 @@ def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, sto
     record: LicenseRecord = decide(executor, activate(f"KEY-{amount}"))
     for _ in steps:
         pass
-    (left,) = licenses(storage).values()
+    (left,) = list_licenses(storage)
     assert (work.job.done, work.job.refused) == (amount, 1)
     assert run_read(storage, lambda tx: activation_store.list_activations(tx, [left.id])) == {
         left.id: list(record.activations)
@@ -260,7 +253,7 @@ def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(executor: Executo
     next(steps)
     decide(executor, activate(f"KEY-{amount}"))
     assert [job.done for job in steps] == [amount - 1]
-    (last,) = [one.id for one in licenses(storage).values() if one.times_activated]
+    (last,) = [one.id for one in list_licenses(storage) if one.times_activated]
     assert str(last) not in list_exported(storage, work.job.id)
 
 
@@ -272,7 +265,7 @@ def test_selected_licenses_are_changed_whatever_has_become_of_them(
     step = Work(executor, storage).prepare()
     executor.execute([activate("KEY-1"), update("KEY-2", product_id=8)])
     assert decide(executor, step).refused == 0
-    assert [one.times_activated_max for one in licenses(storage).values()] == [5, 5]
+    assert [one.times_activated_max for one in list_licenses(storage)] == [5, 5]
 
 
 @pytest.mark.smoke
@@ -319,7 +312,7 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
         for _ in work.steps():
             pass
         kept = activating.result()
-    assert {one.key: one.times_activated for one in licenses(storage).values()} == dict.fromkeys(kept, 1)
+    assert {one.key: one.times_activated for one in list_licenses(storage)} == dict.fromkeys(kept, 1)
     assert work.job.state is JobState.DONE
 
 

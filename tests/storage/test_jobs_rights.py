@@ -3,15 +3,13 @@
 import pytest
 from sqlalchemy import delete
 
-from keywright.db import Storage, run_read, run_write
+from keywright.db import Storage, run_write
 from keywright.db.schema import users
 from keywright.engine.executor import Executor
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export, Order, TakeBack
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
-from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import LicenseFilter
 from tests.jobs import (
     ALL,
     BY,
@@ -25,6 +23,7 @@ from tests.jobs import (
     start,
 )
 from tests.makers import NOW, change_user, create, create_policy
+from tests.storage.stored import list_licenses
 
 DATABASES = ("sqlite",)
 
@@ -39,14 +38,6 @@ def orderer(storage: Storage, executor: Executor) -> None:
     executor.execute([create_policy(), *(create(f"KEY-{number}") for number in range(LICENSES))])
 
 
-def count(storage: Storage) -> int:
-    return len(
-        run_read(
-            storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000)
-        )
-    )
-
-
 def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disabled(
     executor: Executor, storage: Storage
 ) -> None:
@@ -56,7 +47,7 @@ def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disable
     next(steps)
     decide(executor, change_user(BY, is_disabled=True))
     job = list(steps)[-1]
-    assert count(storage) == LICENSES - LICENSES_PER_STEP
+    assert len(list_licenses(storage)) == LICENSES - LICENSES_PER_STEP
     assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_PER_STEP, None)
     assert (job.messages, job.finished_at) == ("alice was disabled.", NOW)
     (event,) = [one for one in events_of(storage, 0) if one.name == "job.stopped"]
@@ -74,7 +65,7 @@ def test_a_step_that_was_prepared_before_is_not_taken_either(
     prepared = work.prepare()
     decide(executor, change_user(BY, is_disabled=True))
     job = decide(executor, prepared)
-    assert (job.state, job.done, count(storage)) == (JobState.STOPPED, 0, LICENSES)
+    assert (job.state, job.done, len(list_licenses(storage))) == (JobState.STOPPED, 0, LICENSES)
 
 
 def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor, storage: Storage) -> None:
@@ -82,7 +73,7 @@ def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor,
     decide(executor, change_user(BY, role=Role.READER))
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "alice may not change licenses any more.")
-    assert count(storage) == LICENSES
+    assert len(list_licenses(storage)) == LICENSES
 
 
 def test_who_may_not_delete_many_by_now_does_not_so_by_taking_back(
@@ -92,7 +83,7 @@ def test_who_may_not_delete_many_by_now_does_not_so_by_taking_back(
     decide(executor, start(TakeBack(job_id=job.id)))
     decide(executor, change_user(BY, role=Role.SUPPORT))
     (stopped,) = Work(executor, storage).steps()
-    assert (stopped.state, count(storage)) == (JobState.STOPPED, LICENSES + 3)
+    assert (stopped.state, len(list_licenses(storage))) == (JobState.STOPPED, LICENSES + 3)
 
 
 @pytest.mark.smoke
@@ -101,7 +92,7 @@ def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Sto
     run_write(storage, lambda tx: tx.connection.execute(delete(users)))
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "The user who ordered it is not there any more.")
-    assert count(storage) == LICENSES
+    assert len(list_licenses(storage)) == LICENSES
 
 
 def test_a_job_goes_on_for_a_user_with_another_password_or_a_higher_role(
@@ -110,4 +101,4 @@ def test_a_job_goes_on_for_a_user_with_another_password_or_a_higher_role(
     decide(executor, start(a_change("delete")))
     decide(executor, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
     assert [job.state for job in Work(executor, storage).steps()][-1] is JobState.DONE
-    assert count(storage) == 0
+    assert len(list_licenses(storage)) == 0

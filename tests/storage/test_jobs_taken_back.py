@@ -14,8 +14,7 @@ from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
 from keywright.jobs.model import FetchKeys, Job, PurgeJobs
 from keywright.jobs.orders import TakeBack
-from keywright.licensing.licenses.model import LicenseFilter, Status
-from keywright.licensing.licenses.store import list_licenses
+from keywright.licensing.licenses.model import Status
 from keywright.search.filters import Search
 from keywright.search.license_pages import find_page
 from tests.jobs import (
@@ -33,6 +32,7 @@ from tests.jobs import (
     start_import,
 )
 from tests.makers import LATER, NOW, activate, an_origin, create, create_policy, update
+from tests.storage.stored import licenses_by_id, list_licenses
 
 DATABASES = ("sqlite",)
 
@@ -41,11 +41,6 @@ DATABASES = ("sqlite",)
 def orderer(storage: Storage) -> None:
     """The user who orders."""
     make_orderer(storage)
-
-
-def licenses(storage: Storage) -> dict[int, Any]:
-    found = run_read(storage, lambda tx: list_licenses(tx, LicenseFilter(), limit=1000))
-    return {one.id: one for one in found}
 
 
 def of_job(storage: Storage, job: Job) -> list[int]:
@@ -71,7 +66,7 @@ def test_a_bulk_change_is_taken_back_but_for_what_was_changed_since(
     storage: Storage, executor: Executor
 ) -> None:
     make(executor, 40)
-    before = licenses(storage)
+    before = licenses_by_id(storage)
     job = run_job(executor, storage, a_change("extend", 30))
     assert of_job(storage, job) == list(before)
     decide(executor, update(3, expires_at=NOW))
@@ -79,7 +74,7 @@ def test_a_bulk_change_is_taken_back_but_for_what_was_changed_since(
     undone = take_back(storage, executor, job)
     assert (undone.done, undone.refused, undone.total) == (40, 1, 40)
     assert undone.messages == "License 3: it has been changed since (expires)."
-    after = licenses(storage)
+    after = licenses_by_id(storage)
     assert after[3].expires_at == NOW
     assert after[4].order_id == 4711
     assert {id: one.expires_at for id, one in after.items() if id != 3} == {
@@ -90,7 +85,7 @@ def test_a_bulk_change_is_taken_back_but_for_what_was_changed_since(
         take_back(storage, executor, job)
     again = take_back(storage, executor, undone)
     assert (again.done, again.refused) == (39, 0)
-    assert licenses(storage)[5].expires_at != before[5].expires_at
+    assert licenses_by_id(storage)[5].expires_at != before[5].expires_at
 
 
 @pytest.mark.parametrize("what", ["disable", "deactivate_all", "set_limit"])
@@ -98,11 +93,11 @@ def test_every_change_can_be_taken_back(storage: Storage, executor: Executor, wh
     make(executor, 3)
     for id in (1, 1, 2):
         decide(executor, activate(id))
-    before = licenses(storage)
+    before = licenses_by_id(storage)
     job = run_job(executor, storage, a_change(what, 7 if what == "set_limit" else None))
     assert take_back(storage, executor, job).refused == 0
     kept = ("status", "times_activated", "deactivated_count", "times_activated_max")
-    for id, one in licenses(storage).items():
+    for id, one in licenses_by_id(storage).items():
         assert [getattr(one, name) for name in kept] == [getattr(before[id], name) for name in kept]
 
 
@@ -126,7 +121,7 @@ def test_a_job_that_was_killed_in_between_is_taken_back_exactly_once(
     storage: Storage, executor: Executor
 ) -> None:
     make(executor, 60)
-    before = licenses(storage)
+    before = licenses_by_id(storage)
     job = run_job(executor, storage, a_change("raise_limit", 1))
     decide(executor, start(TakeBack(job_id=job.id)))
     work = Work(executor, storage)
@@ -137,7 +132,7 @@ def test_a_job_that_was_killed_in_between_is_taken_back_exactly_once(
     assert isinstance(executor.execute([step])[0], StepOver)
     for _ in Work(executor, storage).steps():
         pass
-    assert {id: one.times_activated_max for id, one in licenses(storage).items()} == dict.fromkeys(before, 2)
+    assert {one.id: one.times_activated_max for one in list_licenses(storage)} == dict.fromkeys(before, 2)
 
 
 def test_the_keys_of_a_job_are_downloaded_once_by_who_ordered_it(
@@ -150,7 +145,7 @@ def test_the_keys_of_a_job_are_downloaded_once_by_who_ordered_it(
     with pytest.raises(KeysNotForYou):
         decide(executor, FetchKeys(context=other, job_id=job.id))
     fetched = decide(executor, FetchKeys(**by_user(), job_id=job.id))
-    new = {one.key for one in licenses(storage).values() if one.key != "KEY-0"}
+    new = {one.key for one in list_licenses(storage) if one.key != "KEY-0"}
 
     def content(*, is_csv: bool) -> str:
         read = job_files.read_keys(lambda question: run_read(storage, question), fetched, is_csv=is_csv)
@@ -169,7 +164,7 @@ def test_new_licenses_are_taken_back_while_they_are_untouched(storage: Storage, 
     decide(executor, activate(7))
     decide(executor, update(9, status=Status.SOLD, now=LATER))
     undone = take_back(storage, executor, job)
-    assert sorted(licenses(storage)) == [7, 9]
+    assert sorted(licenses_by_id(storage)) == [7, 9]
     assert undone.refused == 2
 
 
@@ -190,7 +185,7 @@ def test_the_licenses_of_an_import_are_those_that_it_brought(storage: Storage, e
     work = Work(executor, storage)
     for _ in work.steps():
         pass
-    brought = {licenses(storage)[id].key for id in of_job(storage, work.job)}
+    brought = {licenses_by_id(storage)[id].key for id in of_job(storage, work.job)}
     assert {"NEW-1", "NEW-2"} <= brought
     with pytest.raises(JobTakenBack):
         take_back(storage, executor, work.job)

@@ -14,7 +14,6 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops.commands import FindSoldLicenses, TryAgain
 from keywright.provisioning.shops.event_rules import require_usable
@@ -42,7 +41,7 @@ from tests.connections import (
     work,
 )
 from tests.makers import NOW, create_policy, create_product
-from tests.storage.stored import got
+from tests.storage.stored import find_license, got
 from tests.storage.test_selling import issue
 
 DATABASES = ("sqlite",)
@@ -88,12 +87,7 @@ def sell(shop: Executor, storage: Storage, policy_id: int = PRO, **fields: Any) 
     do(shop, CreateCustomer(context=CONTEXT, fields=NewCustomer(id=7, email="grace@example.com")))
     given = {"policy_id": policy_id, "customer_id": 7} | fields
     (made,) = do(shop, issue(**given)).licenses
-    return the_license(storage, made.license.id)
-
-
-def the_license(storage: Storage, license_id: int = 1) -> License:
-    with storage.read() as tx:
-        return find_licenses_by_id(tx, [license_id])[license_id]
+    return find_license(storage, made.license.id)
 
 
 def ref(storage: Storage, license_id: int = 1) -> str:
@@ -124,20 +118,20 @@ def test_a_renewal_extends_from_the_later_of_expiry_and_payment_and_a_refund_tak
     outcome = got(shop, a_purchase(storage, "first"))
     assert (outcome.state, outcome.reason) == (EventState.DONE, None)
     assert "until" in (outcome.detail or "")
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
     assert mails(storage) == [("renewed", 7)]
     assert got(shop, a_purchase(storage, "first"), hours=1).reason is Reason.ALREADY_SO
     late = 3 * 365 * 24
     got(shop, a_purchase(storage, "late", quantity=2), late)
-    assert the_license(storage).expires_at == NOW + 5 * YEAR
+    assert find_license(storage).expires_at == NOW + 5 * YEAR
     got(shop, refund("first"), late + 1)
-    assert the_license(storage).expires_at == NOW + 5 * YEAR
+    assert find_license(storage).expires_at == NOW + 5 * YEAR
     got(shop, refund("late"), late + 2)
-    assert the_license(storage).expires_at == before.expires_at
+    assert find_license(storage).expires_at == before.expires_at
     canceled = replace(a_state(SaleState.ACTIVE, order="first"), fact=Fact.REFUND)
     got(shop, canceled, late + 3)
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
-    now = the_license(storage)
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
+    now = find_license(storage)
     assert (now.key, now.policy_id, now.times_activated_max, now.customer_id) == (before.key, PRO, 2, 7)
 
 
@@ -147,15 +141,15 @@ def test_an_upgrade_gives_the_terms_of_its_policy_and_a_refund_those_before(
 ) -> None:
     before = sell(shop, storage)
     assert "policy 1 → 2" in (got(shop, a_purchase(storage, "up", "step")).detail or "")
-    now = the_license(storage)
+    now = find_license(storage)
     assert (now.key, now.policy_id, now.times_activated_max, now.expires_at) == (before.key, MAX, 5, None)
     assert terms_of(now).entitlements == ("max",)
     assert mails(storage) == [("changed", 7)]
     got(shop, a_state(SaleState.SUSPENDED, order="up"), hours=1)
-    assert the_license(storage).policy_id == PRO
+    assert find_license(storage).policy_id == PRO
     got(shop, a_state(SaleState.ACTIVE, order="up"), hours=2)
     got(shop, refund("up"), hours=3)
-    now = the_license(storage)
+    now = find_license(storage)
     assert (now.policy_id, now.expires_at, terms_of(now)) == (PRO, before.expires_at, terms_of(before))
 
 
@@ -163,13 +157,13 @@ def test_a_trial_becomes_a_license_of_its_buyer(shop: Executor, storage: Storage
     trial = sell(shop, storage, TRIAL, customer_id=None)
     assert trial.customer_id is None
     got(shop, a_purchase(storage, "paid", "paid"), hours=24)
-    now = the_license(storage)
+    now = find_license(storage)
     assert (now.key, terms_of(now).trial, now.times_activated_max) == (trial.key, False, 2)
     assert now.expires_at == NOW + DAY + YEAR
     assert now.customer_id is not None
     assert mails(storage) == [("your_license", now.customer_id)]
     got(shop, refund("paid"), hours=48)
-    now = the_license(storage)
+    now = find_license(storage)
     assert (terms_of(now).trial, now.expires_at) == (True, trial.expires_at)
 
 
@@ -192,9 +186,9 @@ def test_what_names_no_license_of_the_product_waits(
     lines = (SaleLine("1", (product,), license_ref=text), SaleLine("2", ("pro",)))
     outcome = got(shop, a_sale("o", lines=lines))
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, reason)
-    assert the_license(storage) == before
+    assert find_license(storage) == before
     # The other line has its license.
-    assert the_license(storage, 2).policy_id == PRO
+    assert find_license(storage, 2).policy_id == PRO
 
 
 def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
@@ -207,7 +201,7 @@ def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
     do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"status": Status.ACTIVE}))
     do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1))
     work(shop, 1)
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
 
 
 def test_an_event_is_about_the_licenses_of_its_own_order(shop: Executor, storage: Storage) -> None:
@@ -229,7 +223,7 @@ def test_a_ref_in_the_metadata_of_the_order_names_the_license_of_each_line(
         lines = (SaleLine("1", ("year",)),)
         event = require_usable(an_event(a_sale(order, lines=lines, metadata={name: ref(storage)})))
         receive_all(shop, [event])
-    assert the_license(storage).expires_at == NOW + 3 * YEAR
+    assert find_license(storage).expires_at == NOW + 3 * YEAR
 
 
 def test_time_that_was_bought_is_added_to_an_expiry_that_was_set_by_hand(
@@ -240,13 +234,13 @@ def test_time_that_was_bought_is_added_to_an_expiry_that_was_set_by_hand(
     by_hand = NOW + 2 * YEAR + 10 * DAY
     do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"expires_at": by_hand}))
     got(shop, a_purchase(storage, "b"), hours=1)
-    assert the_license(storage).expires_at == by_hand + YEAR
+    assert find_license(storage).expires_at == by_hand + YEAR
     outcome = got(shop, refund("b"), hours=2)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
-    assert the_license(storage).expires_at == by_hand + YEAR
+    assert find_license(storage).expires_at == by_hand + YEAR
     do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=3, overwrite=True))
     work(shop, 3)
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
 
 
 def test_a_limit_that_was_set_by_hand_stays_in_an_upgrade_until_a_person_applies_it_anyway(
@@ -257,22 +251,22 @@ def test_a_limit_that_was_set_by_hand_stays_in_an_upgrade_until_a_person_applies
     outcome = got(shop, a_purchase(storage, "up", "step"))
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
     assert "max_activations" in (outcome.detail or "")
-    now = the_license(storage)
+    now = find_license(storage)
     assert (now.policy_id, now.times_activated_max, terms_of(now).entitlements) == (MAX, 9, ("max",))
     do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1, overwrite=True))
     work(shop, 1)
-    assert the_license(storage).times_activated_max == 5
+    assert find_license(storage).times_activated_max == 5
 
 
 def test_each_payment_of_a_subscription_renews_once_more(shop: Executor, storage: Storage) -> None:
     sell(shop, storage)
     got(shop, a_purchase(storage, "in_1", subscription="s", until=NOW + YEAR))
     got(shop, a_renewal(NOW + YEAR, "s", "in_1"), hours=1)
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
     got(shop, a_renewal(NOW + 2 * YEAR, "s", "in_2"), hours=365 * 24)
-    assert the_license(storage).expires_at == NOW + 3 * YEAR
+    assert find_license(storage).expires_at == NOW + 3 * YEAR
     got(shop, refund("in_2"), hours=366 * 24)
-    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert find_license(storage).expires_at == NOW + 2 * YEAR
 
 
 def test_every_order_of_purchases_and_refunds_ends_alike(shop: Executor, storage: Storage) -> None:
@@ -285,10 +279,10 @@ def test_every_order_of_purchases_and_refunds_ends_alike(shop: Executor, storage
     ]
     tables = (later_purchases, payments, sold_lines, sold_licenses)
     ends: set[tuple[datetime | None, int | None]] = set()
-    first = the_license(storage)
+    first = find_license(storage)
     for order in permutations(moments):
         receive_all(shop, [an_event(change, hours) for change, hours in (*order, order[0])])
-        now = the_license(storage)
+        now = find_license(storage)
         ends.add((now.expires_at, now.policy_id))
         run_write(storage, lambda tx: [tx.connection.execute(delete(one)) for one in tables])
         changes = {"expires_at": first.expires_at, "policy_id": first.policy_id}

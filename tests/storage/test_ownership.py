@@ -47,7 +47,6 @@ from keywright.engine.executor import Executor
 from keywright.identity import passwords
 from keywright.licensing.leases.model import EndLeaseByCustomer
 from keywright.licensing.licenses.model import License, Status, UpdateLicense
-from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
 from keywright.maintenance.personal_data import find_customer_data
 from keywright.maintenance.tasks import EraseCustomer
@@ -87,6 +86,7 @@ from tests.makers import (
 )
 from tests.shop_scene import Scene
 from tests.storage.conftest import Opener
+from tests.storage.stored import find_license
 
 DATABASES = ("sqlite",)
 ADA, BOB, EVE = 7, 8, 9
@@ -144,11 +144,6 @@ def owned(executor: Executor, people: None) -> License:
     return changed.license  # type: ignore[no-any-return]
 
 
-def read(storage: Storage, number: int = 1) -> License:
-    with storage.read() as tx:
-        return find_licenses_by_id(tx, [number])[number]
-
-
 def mails(storage: Storage) -> list[tuple[str, int]]:
     with storage.read() as tx:
         column = mail_outbox.c
@@ -185,11 +180,11 @@ def test_a_claim_is_undone_like_any_change_and_is_settled_after_14_days(
         assert outcome(executor, RotateKey(**by(ADA, moment), license=1)) is refusal
     actor = UndoChanges(**by(ADA), license=1, changed_at=NOW)
     decide(executor, actor)
-    assert read(storage).customer_id is None
+    assert find_license(storage).customer_id is None
     assert outcome(executor, claim(BOB)).customer_id == BOB
     decide(executor, update(1, customer_id=ADA))
     decide(executor, RotateKey(**by(None), license=1))
-    assert read(storage).key != KEY
+    assert find_license(storage).key != KEY
     assert outcome(executor, offer(now=settled)).to_customer_id == BOB
 
 
@@ -309,7 +304,7 @@ def test_a_license_is_handed_on_with_a_new_key_and_all_places_free(
     made = decide(executor, offer())
     assert (made.to_customer_id, made.expires_at) == (BOB, MONTH + timedelta(days=7))
     decide(executor, accept())
-    now = read(storage)
+    now = find_license(storage)
     assert (now.customer_id, now.times_activated, now.deactivated_count) == (BOB, 0, 0)
     assert now.key != KEY
     with storage.read() as tx:
@@ -461,7 +456,7 @@ def test_data_and_erasure_keep_to_their_side_of_a_transfer(
     decide(executor, activate(KEY, label="Ada's desk"))
     decide(executor, offer())
     decide(executor, accept())
-    decide(executor, activate(read(storage).key, label="Bob's desk", now=MONTH + A_DAY))
+    decide(executor, activate(find_license(storage).key, label="Bob's desk", now=MONTH + A_DAY))
 
     def data(number: int) -> str:
         with storage.read() as tx:
@@ -469,17 +464,17 @@ def test_data_and_erasure_keep_to_their_side_of_a_transfer(
         return msgspec.json.encode(found).decode()
 
     ada, bob = data(ADA), data(BOB)
-    assert [name in ada for name in ("Ada's desk", "Bob's desk", read(storage).key)] == [False] * 3
-    assert [name in bob for name in ("Ada's desk", "Bob's desk", read(storage).key, KEY)] == [
+    assert [name in ada for name in ("Ada's desk", "Bob's desk", find_license(storage).key)] == [False] * 3
+    assert [name in bob for name in ("Ada's desk", "Bob's desk", find_license(storage).key, KEY)] == [
         *(False, True, True, False)
     ]
     erase(executor, ADA)
     assert "ada@example.com" not in data(BOB)
     assert "Bob's desk" in data(BOB)
-    assert read(storage).customer_id == BOB
+    assert find_license(storage).customer_id == BOB
     erase(executor, BOB)
     assert "Bob's desk" not in data(BOB)
-    assert read(storage).times_activated == 1
+    assert find_license(storage).times_activated == 1
     assert EMAILS[BOB] not in customer_emails(storage).values()
 
 
@@ -493,11 +488,11 @@ def test_undo_gives_the_license_back_with_a_third_key(
 ) -> None:
     decide(executor, offer())
     decide(executor, accept())
-    second = read(storage).key
+    second = find_license(storage).key
     decide(executor, activate_device("device 3", second))
     assert outcome(executor, undo(2)) is NotFound
     decide(executor, undo())
-    now = read(storage)
+    now = find_license(storage)
     assert (now.customer_id, now.times_activated) == (ADA, 0)
     assert len({KEY, second, now.key}) == 3
     assert outcome(executor, undo()) is NotFound
@@ -557,14 +552,14 @@ def test_the_sale_stays_with_its_buyer_and_mails_go_to_each_customer(
     scene.tell("charge_refunded", "refund_failed")
     # The buyer has got that mail.
     assert mails(storage)[before:] == [("your_license", BOB)]
-    assert [read(storage, one.id).customer_id for one in (given, kept)] == [BOB, buyer]
+    assert [find_license(storage, one.id).customer_id for one in (given, kept)] == [BOB, buyer]
     with storage.read() as tx:
         column = mail_outbox.c
         query = select(column.customer_id, column.subject).where(column.template == "your_license")
         told = {row.customer_id: row.subject for row in tx.connection.execute(query.order_by(column.id))}
     assert json.loads(told[BOB])["license_ids"] == [given.id]
     scene.tell("dispute_opened", "dispute_lost")
-    assert {read(storage, one.id).status for one in (given, kept)} == {Status.DISABLED}
+    assert {find_license(storage, one.id).status for one in (given, kept)} == {Status.DISABLED}
 
 
 # --- leases ---------------------------------------------------------------------------------------

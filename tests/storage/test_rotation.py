@@ -19,7 +19,6 @@ from keywright.db.sealed_columns import SEALED_COLUMNS, SecretIds, find_secret_i
 from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import LicenseFilter
 from keywright.maintenance.copy import copy
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.rotation import Progress, Resealed, begin, find_progress, finish, reseal
@@ -42,6 +41,7 @@ from tests.makers import (
     validate,
 )
 from tests.server import wait_until
+from tests.storage.stored import list_licenses
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
@@ -87,8 +87,7 @@ def rotate(url: str) -> Resealed:
 
 
 def keys_in(storage: Storage) -> list[str]:
-    with storage.read() as tx:
-        return [one.key for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)]
+    return [one.key for one in list_licenses(storage)]
 
 
 def sell(url: str, amount: int = 450) -> list[str]:
