@@ -155,14 +155,6 @@ def test_figures_are_counted_anew_after_a_minute_or_when_the_clock_was_put_back(
     assert total_at(59) == 2
 
 
-def test_an_overview_has_figures_as_old_as_it_may(storage: Storage, add: Any) -> None:
-    recent = RecentFigures()
-    assert an_overview(storage, recent=recent).total == 0
-    add()
-    assert an_overview(storage, recent=recent).total == 0
-    assert an_overview(storage).total == 1
-
-
 def test_a_few_licenses_are_counted_each_time(storage: Storage, add: Any) -> None:
     recent = RecentFigures(few=2)
     totals = []

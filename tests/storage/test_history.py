@@ -116,13 +116,6 @@ def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> N
     assert list_kept(storage) == tokens[4:]
 
 
-def test_twice_the_limit_is_kept_where_that_is_more(storage: Storage) -> None:
-    executor = open_executor(storage, partial(RecordLimits, kept=3))
-    executor.execute([create(limit=4)])
-    tokens = take_and_give_up(executor, 9)
-    assert list_kept(storage) == tokens[1:]
-
-
 def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
     executor = open_executor(storage, partial(RecordLimits, kept=3))
     executor.execute([create(limit=1)])

@@ -173,13 +173,6 @@ def test_a_file_of_many_chunks_has_every_license_once(
     assert len(chunks(storage)) == -(-amount // ROWS_PER_STEP)
 
 
-def test_only_what_the_search_finds_is_in_the_file(executor: Executor, storage: Storage) -> None:
-    executor.execute([create(f"KEY-{number}", product_id=number % 3) for number in range(30)])
-    assert [row["license_key"] for row in rows(storage, Search(product_id=2))] == [
-        f"KEY-{number}" for number in range(2, 30, 3)
-    ]
-
-
 @pytest.mark.smoke
 def test_the_file_says_what_the_list_says(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])

@@ -9,40 +9,20 @@ from msgspec.structs import replace
 
 from keywright.core import parsing
 from keywright.core.errors import RejectedByDatabase, StoreConflict
-from keywright.db import Storage, WriteTransaction
+from keywright.db import Storage
 from keywright.engine import idempotency
 from keywright.engine.idempotency import IdempotencyRecord
-from keywright.events import store as event_store
-from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity.model import Permissions, Role
-from keywright.identity.store import (
-    find_api_key,
-    find_user,
-    list_api_keys,
-    revoke_api_key,
-    save_new_api_key,
-    save_new_user,
-)
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
-from keywright.licensing.terms.model import Terms
-from keywright.provisioning.policies import store as policy_store
 from tests.makers import (
-    KEY,
     LATER,
     NOW,
-    TOKEN,
     a_deactivated_activation,
     a_license,
-    a_policy,
-    a_user,
     an_activation,
-    an_api_key,
-    an_event,
-    purge_idempotency_records,
 )
 
 DATABASES = ("sqlite",)
@@ -129,31 +109,6 @@ def test_keys_are_compared_byte_for_byte(storage: Storage) -> None:
     assert {key: license.id for key, license in found.items()} == {"abc": 1, "ABC": 2, "e\u0301": 3, "é": 4}
 
 
-def test_a_changed_license_is_found_in_its_new_state_under_its_new_key_only(storage: Storage) -> None:
-    changed = replace(FULL_LICENSE, key="new", status=Status.ACTIVE, expires_at=None, updated_at=NOW)
-    with storage.write() as tx:
-        license_store.save_new_licenses(tx, [FULL_LICENSE])
-        license_store.save_licenses(tx, [(FULL_LICENSE, changed)])
-    with storage.read() as tx:
-        assert license_store.find_licenses(tx, [FULL_LICENSE.key, "new"]) == {"new": changed}
-        assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [changed]
-
-
-def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage: Storage) -> None:
-    new = a_license(times_activated_max=2)
-    taken = replace(new, times_activated=1, expires_at=LATER, updated_at=LATER)
-    with storage.write() as tx:
-        license_store.save_new_licenses(tx, [new])
-        license_store.save_licenses(tx, [(new, taken)])
-        assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
-        first, taken = taken, replace(taken, times_activated=2, updated_at=NOW)
-        license_store.save_licenses(tx, [(first, taken)])
-        assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
-        given_up = replace(taken, times_activated=0)
-        license_store.save_licenses(tx, [(taken, given_up)])
-        assert license_store.find_licenses(tx, [KEY]) == {KEY: given_up}
-
-
 def test_two_licenses_cannot_have_the_same_key(storage: Storage) -> None:
     with pytest.raises(TAKEN), storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(id=1), a_license(id=2)])
@@ -176,17 +131,6 @@ def test_activations_are_listed_by_license_oldest_first(storage: Storage) -> Non
         assert activation_store.list_activations(tx, []) == {}
 
 
-def test_a_token_is_found_within_its_own_license_only(storage: Storage) -> None:
-    same_token = [an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)]
-    with storage.write() as tx:
-        license_store.save_new_licenses(tx, [a_license(id=number, key=str(number)) for number in (1, 2, 3)])
-        activation_store.save_new_activations(tx, same_token)
-    with storage.read() as tx:
-        assert activation_store.find_activations(tx, [(2, TOKEN)]) == [same_token[1]]
-        assert activation_store.find_activations(tx, [(3, TOKEN), (1, "f" * 40)]) == []
-        assert activation_store.find_activations(tx, []) == []
-
-
 def test_a_change_of_an_activation_leaves_the_same_token_of_another_license_alone(storage: Storage) -> None:
     ours, theirs = an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)
     ended = a_deactivated_activation(id=1)
@@ -204,29 +148,6 @@ def test_a_license_has_a_token_once_and_no_activation_is_without_its_license(sto
         activation_store.save_new_activations(tx, [an_activation(id=1), an_activation(id=2)])
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
         activation_store.save_new_activations(tx, [an_activation(license_id=2)])
-
-
-def test_a_deleted_license_takes_its_activations_with_it_and_leaves_its_events(storage: Storage) -> None:
-    event = an_event(details={"label": "Büro"})
-    with storage.write() as tx:
-        license_store.save_new_licenses(tx, [a_license(id=1, key="1"), a_license(id=2, key="2")])
-        activation_store.save_new_activations(tx, [an_activation(license_id=1), an_activation(license_id=2)])
-        event_store.save_events(tx, [event])
-        activation_store.delete_licenses(tx, [1])
-    with storage.read() as tx:
-        assert set(license_store.find_licenses(tx, ["1", "2"])) == {"2"}
-        assert set(activation_store.list_activations(tx, [1, 2])) == {2}
-        assert event_store.list_events(tx, 1, limit=10) == [event]
-
-
-def test_events_are_listed_latest_first(storage: Storage) -> None:
-    happened = [an_event(name=name) for name in ("license.created", "license.activated", "license.updated")]
-    with storage.write() as tx:
-        event_store.save_events(tx, [*happened, an_event(license_id=2, activation_id=4)])
-    with storage.read() as tx:
-        assert event_store.list_events(tx, 1, limit=2) == happened[:0:-1]
-        assert [one.activation_id for one in event_store.list_events(tx, 2, limit=9)] == [4]
-        assert event_store.list_events(tx, 3, limit=9) == []
 
 
 def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: Storage) -> None:
@@ -269,81 +190,15 @@ def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
     assert [one.id for one in found] == [4]
 
 
-def test_a_generator_is_found_changed_and_deleted_by_its_number(storage: Storage) -> None:
-    full = a_policy(
-        id=0,
-        name="é" * 255,
-        charset="ab",
-        separator="/",
-        prefix="P",
-        suffix="S",
-        terms=Terms(max_activations=3, entitlements=("export",)),
-        archived_at=NOW,
-    )
-    with storage.write() as tx:
-        first, second = (
-            policy_store.save_new_policy(tx, a_policy(id=0)),
-            policy_store.save_new_policy(tx, full),
-        )
-        full = replace(full, id=second)
-        assert policy_store.find_policy(tx, second) == full
-        assert policy_store.list_policies(tx) == [a_policy(id=first), full]
-        changed = replace(full, suffix=None, updated_at=LATER, updated_by=3)
-        policy_store.save_policy(tx, changed)
-        assert policy_store.list_policies(tx) == [a_policy(id=first), changed]
-        policy_store.delete_policy(tx, second)
-        assert policy_store.find_policy(tx, second) is None
-        assert policy_store.save_new_policy(tx, replace(full, id=0)) > second
-
-
-def test_an_api_key_is_found_by_its_hash_until_it_is_revoked(storage: Storage) -> None:
-    client = an_api_key(permissions=Permissions.CLIENT, product_id=5, secret_hash=b"\x01" * 32)
-    with storage.write() as tx:
-        client = replace(client, id=save_new_api_key(tx, client, "a" * 64))
-        assert find_api_key(tx, "a" * 64) == client
-        assert find_api_key(tx, "b" * 64) is None
-        assert revoke_api_key(tx, client.id, LATER)
-        assert not revoke_api_key(tx, client.id, NOW)
-        assert not revoke_api_key(tx, 99, NOW)
-        assert find_api_key(tx, "a" * 64) is None
-        assert list_api_keys(tx) == [replace(client, revoked_at=LATER)]
-
-
-def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
-    alice = a_user(role=Role.SUPPORT)
-    with storage.write() as tx:
-        alice = replace(alice, id=save_new_user(tx, alice))
-        assert find_user(tx, "alice") == alice
-        assert find_user(tx, "bob") is None
-    with pytest.raises(TAKEN), storage.write() as tx:
-        save_new_user(tx, alice)
-
-
-def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
-    old, new = IdempotencyRecord(b"d" * 32, 200, b'{"a":1}'), IdempotencyRecord(b"e" * 32, 404, b"")
-    with storage.write() as tx:
-        records, kept_at = {b"1" * 32: old, b"2" * 32: new}, {b"1" * 32: NOW, b"2" * 32: LATER}
-        idempotency.save_idempotency_records(tx, records, kept_at)
-        assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
-            b"1" * 32: old,
-            b"2" * 32: new,
-        }
-        work = UnitOfWork(tx)
-        purge = idempotency.purge_idempotency_records
-        assert purge(work, purge_idempotency_records(NOW)) == 0
-        assert purge(work, purge_idempotency_records(LATER)) == 1
-        assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
-
-
-def keep(tx: WriteTransaction, record: IdempotencyRecord, now: datetime) -> None:
-    idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: now})
-
-
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:
-    with storage.write() as tx:
-        keep(tx, IdempotencyRecord(b"d" * 32, 200, b""), NOW)
-    with pytest.raises(TAKEN), storage.write() as tx:
-        keep(tx, IdempotencyRecord(b"e" * 32, 404, b""), LATER)
+    def keep(status: int) -> None:
+        record = IdempotencyRecord(b"d" * 32, status, b"")
+        with storage.write() as tx:
+            idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: NOW})
+
+    keep(200)
+    with pytest.raises(TAKEN):
+        keep(404)
 
 
 def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:

@@ -76,13 +76,7 @@ def test_every_table_is_used_when_the_statements_are_recorded(recorded: list[Any
     assert {name for name in metadata.tables if f" {name} " not in statements} <= {"installation"} | newer
 
 
-def test_what_the_previous_release_runs_does_the_same_on_the_new_schema(
-    connection: Connection, recorded: list[Any]
-) -> None:
-    replay(connection, recorded)
-
-
-def test_this_release_reads_what_the_previous_one_wrote(
+def test_the_previous_release_works_on_the_new_schema_and_this_one_reads_what_it_wrote(
     connection: Connection, recorded: list[Any], open_again: Opener
 ) -> None:
     replay(connection, recorded)
