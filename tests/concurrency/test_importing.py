@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-
-import pytest
+from pathlib import Path
 
 from keywright.core.errors import Refusal
 from keywright.db import Storage, open_storage
@@ -22,31 +21,17 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.registry import open_executor
-from tests.databases import a_postgres_url
+from tests.concurrency.desks import a_url
 from tests.makers import (
     KEY_RING,
     NOW,
     _with_context,
     activate,
     deactivate_all,
-    make_sqlite_file,
-    url_of,
 )
 from tests.storage.stored import list_licenses
 
 LICENSES, BATCH, LIMIT = 200, 10, 5
-
-
-@pytest.fixture
-def url(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of an empty database."""
-    if database == "sqlite":
-        own = url_of(tmp_path_factory.mktemp("importing") / "data")
-        make_sqlite_file(own)
-        yield own
-        return
-    with a_postgres_url() as own:
-        yield own
 
 
 @contextmanager
@@ -100,13 +85,13 @@ def use(url: str, seed: int) -> None:
             assert not isinstance(outcome, Exception) or isinstance(outcome, Refusal), outcome
 
 
-def test_imports_at_once_beside_programs_bring_everything_once(url: str) -> None:
-    with ThreadPoolExecutor(4) as pool:
+def test_imports_at_once_beside_programs_bring_everything_once(database: str, tmp_path: Path) -> None:
+    with a_url(database, tmp_path) as url, ThreadPoolExecutor(4) as pool:
         used = [pool.submit(use, url, seed) for seed in (1, 2)]
         brought = [pool.submit(bring, url, seed) for seed in (3, 4)]
         assert sum(one.result() for one in brought) == LICENSES
         for one in used:
             one.result()
-    with opened(url) as (storage, _):
-        assert list(doctor.examine(storage, lambda _: None)) == []
-        assert [one.id for one in list_licenses(storage)] == list(range(1, LICENSES + 1))
+        with opened(url) as (storage, _):
+            assert list(doctor.examine(storage, lambda _: None)) == []
+            assert [one.id for one in list_licenses(storage)] == list(range(1, LICENSES + 1))

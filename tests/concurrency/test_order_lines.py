@@ -14,8 +14,8 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses.model import Order, Status
 from keywright.provisioning.licenses import CustomerReference, Issued, IssueLicenses
 from keywright.registry import open_executor
-from tests.databases import a_postgres_url
-from tests.makers import KEY_RING, NOW, an_origin, create_policy, url_of
+from tests.concurrency.desks import a_url
+from tests.makers import KEY_RING, NOW, an_origin, create_policy
 
 SERVERS, LINES, TIMEOUT = 4, 25, 60
 CONTEXT = Context(NOW, an_origin(), 1)
@@ -41,8 +41,7 @@ def test_an_order_line_is_sold_by_one_server(database: str, tmp_path: Path, line
     """The control is an order without a line: each server sells it."""
     orders = [Order("shop", str(number), line) for number in range(LINES)]
     with ExitStack() as stack:
-        is_sqlite = database == "sqlite"
-        url = url_of(tmp_path / "data") if is_sqlite else stack.enter_context(a_postgres_url())
+        url = stack.enter_context(a_url(database, tmp_path / "data"))
         executors = []
         for _ in range(SERVERS):
             storage = stack.enter_context(closing(open_storage(url, KEY_RING)))

@@ -14,6 +14,7 @@ from keywright.engine.desk import Desk
 from keywright.http.middleware.authentication import LIFETIME, ApiKeyCache
 from keywright.identity.model import FindApiKey, Permissions, RevokeApiKey
 from keywright.registry import open_executor
+from tests.concurrency.desks import in_a_loop
 from tests.makers import LATER, IssuedApiKey, an_origin, issue_api_key, revoke_api_key
 from tests.storage.conftest import Opener
 
@@ -61,42 +62,36 @@ def issued(open_again: Opener) -> IssuedApiKey:
     return issue_api_key(open_again(), "shop", Permissions.READ)
 
 
-def test_the_database_is_asked_once_a_second(storage: Storage, issued: IssuedApiKey) -> None:
-    async def scenario() -> None:
-        async with a_process(storage) as process:
-            assert [await process.accepts(issued) for _ in range(10)] == [True] * 10
-            assert process.look_ups == 1
-            process.time = LIFETIME
-            assert await process.accepts(issued)
-            assert process.look_ups == 2
-
-    asyncio.run(scenario())
+@in_a_loop
+async def test_the_database_is_asked_once_a_second(storage: Storage, issued: IssuedApiKey) -> None:
+    async with a_process(storage) as process:
+        assert [await process.accepts(issued) for _ in range(10)] == [True] * 10
+        assert process.look_ups == 1
+        process.time = LIFETIME
+        assert await process.accepts(issued)
+        assert process.look_ups == 2
 
 
 @pytest.mark.parametrize("has_listener", [True, pytest.param(False, id="control")])
-def test_the_process_that_revokes_an_api_key_refuses_it_at_once(
+@in_a_loop
+async def test_the_process_that_revokes_an_api_key_refuses_it_at_once(
     storage: Storage, issued: IssuedApiKey, *, has_listener: bool
 ) -> None:
-    async def scenario() -> None:
-        async with a_process(storage, has_listener=has_listener) as process:
-            assert await process.accepts(issued)
-            await process.revoke(issued)
-            assert await process.accepts(issued) is not has_listener
-
-    asyncio.run(scenario())
+    async with a_process(storage, has_listener=has_listener) as process:
+        assert await process.accepts(issued)
+        await process.revoke(issued)
+        assert await process.accepts(issued) is not has_listener
 
 
-def test_another_process_refuses_it_a_second_later(
+@in_a_loop
+async def test_another_process_refuses_it_a_second_later(
     storage: Storage, open_again: Opener, issued: IssuedApiKey
 ) -> None:
-    async def scenario() -> None:
-        async with a_process(storage) as process:
-            assert await process.accepts(issued)
-            await asyncio.to_thread(revoke_api_key, open_again(), issued.api_key.id)
-            process.time = JUST_BEFORE
-            # The control: until then, nothing tells this process.
-            assert await process.accepts(issued)
-            process.time = LIFETIME
-            assert not await process.accepts(issued)
-
-    asyncio.run(scenario())
+    async with a_process(storage) as process:
+        assert await process.accepts(issued)
+        await asyncio.to_thread(revoke_api_key, open_again(), issued.api_key.id)
+        process.time = JUST_BEFORE
+        # The control: until then, nothing tells this process.
+        assert await process.accepts(issued)
+        process.time = LIFETIME
+        assert not await process.accepts(issued)

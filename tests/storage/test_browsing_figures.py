@@ -120,6 +120,9 @@ def test_the_latest_events_come_first(storage: Storage) -> None:
         an_event(license_id=number, details={"n": number}) for number in range(12, 2, -1)
     ]
     assert [one.id for one in found] == list(range(12, 2, -1))
+    with storage.write() as tx:
+        event_store.save_events(tx, [an_event(name="user.created")] * 60)
+    assert an_overview(storage, without="user.").latest_events == found
 
 
 # --- figures of a minute ago ----------------------------------------------------------------------

@@ -130,7 +130,7 @@ def happened(storage: Storage) -> list[tuple[int, Event]]:
 
 
 def is_asked_for(event: Event, asked: dict[str, Any]) -> bool:
-    name, actor, day = asked.get("name"), asked.get("actor"), asked.get("day")
+    name, actor, day, without = (asked.get(one) for one in ("name", "actor", "day", "without"))
     return (
         asked.get("license_id") in (None, event.license_id)
         and asked.get("customer_id") in (None, OWNERS.get(event.license_id, (None, None))[0])
@@ -138,6 +138,7 @@ def is_asked_for(event: Event, asked: dict[str, Any]) -> bool:
         and (name in (None, event.name) or (name.endswith(".") and event.name.startswith(name)))
         and (actor in (None, event.actor) or (actor.endswith(":") and event.actor.startswith(actor)))
         and day in (None, event.occurred_at.date())
+        and (without is None or not event.name.startswith(without))
     )
 
 
@@ -167,6 +168,8 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
         {"name": "nothing."},
         {"actor": "user:1"},
         {"actor": "cli:"},
+        {"name": "%."},
+        {"actor": "cl_:"},
         {"actor": "program", "name": "user.created", "license_id": 1},
         {"day": date(2026, 1, 10)},
         {"day": date(2026, 1, 14), "license_id": 1},
@@ -181,6 +184,12 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
         {"day": date(2026, 1, 20)},
         {"day": date(1970, 1, 2)},
         {"day": date(9998, 12, 30)},
+        {"without": "license."},
+        {"without": "license.", "license_id": 1},
+        {"without": "user.", "actor": "user:1"},
+        {"without": "user.", "name": "user."},
+        {"without": "license.", "day": date(2026, 1, 14)},
+        {"without": "license.", "customer_id": 31},
     ],
 )
 def test_all_pages_of_events_together_are_what_is_asked_for(

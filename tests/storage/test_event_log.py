@@ -44,18 +44,6 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
             return found
 
 
-def test_a_day_has_what_happened_from_midnight_to_midnight(storage: Storage) -> None:
-    every_hour = [MIDNIGHT + timedelta(hours=hour) for hour in range(-30, 60)]
-    happened(storage, *every_hour)
-    assert of_day(storage, MIDNIGHT.date()) == [
-        MIDNIGHT + timedelta(hours=hour) for hour in range(23, -1, -1)
-    ]
-    assert of_day(storage, date(2026, 1, 13)) == [MIDNIGHT - timedelta(hours=hour) for hour in range(25, 31)]
-    assert of_day(storage, date(2026, 1, 18)) == []
-    assert of_day(storage, date(1970, 1, 1)) == []
-    assert of_day(storage, date(9998, 12, 31)) == []
-
-
 def test_of_no_events_there_are_none(storage: Storage) -> None:
     assert of_day(storage, MIDNIGHT.date()) == []
 
@@ -72,21 +60,6 @@ def test_an_event_is_found_by_its_moment_in_few_steps(storage: Storage) -> None:
     for minute in (0, 1, 500, 999, 1000):
         moment = NOW + timedelta(minutes=minute)
         assert run_read(storage, partial(find_first_event_id, moment=moment)) == first + minute
-
-
-def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) -> None:
-    for name in ("license.created", "license_x.created", "name.saved"):
-        happened(storage, NOW, name=name, actor="cli:root")
-    happened(storage, NOW, name="name.saved", actor="client")
-
-    def names(**asked: Any) -> list[str]:
-        page = run_read(storage, lambda tx: feed.list_events(tx, EventFilter(**asked), limit=9))
-        return sorted(one.event.name for one in page.events)
-
-    assert names(name="license.") == ["license.created"]
-    assert names(name="name.saved", actor="cli:") == ["name.saved"]
-    assert names(actor="cl_:") == []
-    assert names(name="%.") == []
 
 
 @pytest.mark.parametrize("most", [10_000, 0])

@@ -10,7 +10,6 @@ from sqlalchemy import update as change
 
 from keywright.core.command import Command
 from keywright.core.errors import (
-    Fault,
     LeasesNotOffered,
     NoFreeLease,
     NotActivated,
@@ -359,19 +358,13 @@ def test_leases_are_listed_page_by_page_and_held_ones_counted(floating: Executor
     found: list[Lease] = []
     before = None
     while True:
-        [page] = executor_query(floating, ListLeases(license_id=1, before=before, limit=2, is_counted=True))
+        [page] = floating.query([ListLeases(license_id=1, before=before, limit=2, is_counted=True)])
         assert page.total == 5
         if not page.items:
             break
         found += page.items
         before = (int(found[-1].created_at.timestamp()), found[-1].lease_id)
     assert found == every
-
-
-def executor_query(executor: Executor, query: ListLeases) -> list[Any]:
-    outcomes = executor.query([query])
-    assert not [one for one in outcomes if isinstance(one, Fault)]
-    return outcomes
 
 
 @pytest.mark.usefixtures("clock_of_database")
@@ -396,13 +389,3 @@ def test_a_server_whose_clock_is_ahead_ends_no_lease(
         assert renewed.leased.lease.expires_at < ahead
     else:
         take(executor, "bob", now=ahead)
-
-
-def test_a_renewal_never_moves_an_end_back(floating: Executor) -> None:
-    """A server's clock may be behind; an end that is later than any that could be given now is wrong."""
-    first = take(floating)
-    behind, shorter, late = NOW - SECOND, NOW + SECOND, NOW + timedelta(days=400)
-    renewals = [renew_lease(first.lease_id, now=behind), renew_lease(first.lease_id, now=shorter, seconds=60)]
-    assert [one.leased.lease.expires_at for one in do(floating, *renewals)] == [END, END]
-    ends = [take(floating, "bob", now=at).expires_at for at in (late, NOW + SECOND)]
-    assert ends == [late + MINUTES, NOW + SECOND + MINUTES]

@@ -89,6 +89,15 @@ class Replicated:
             query = "SELECT max(query_start) FROM pg_stat_activity WHERE datname = %s"
             return connection.execute(query, [self.name]).fetchone()
 
+    def wait_for_answer(self, executor: Executor, expected: int = 0) -> None:
+        """Ask for the license until the standby answers; each answer counts so many places."""
+
+        def is_asked() -> bool:
+            assert taken(executor) == expected
+            return self.asked_at_standby() > 0
+
+        wait_until(is_asked, "an answer from the standby")
+
     def close(self) -> None:
         for storage in self.storages:
             storage.close()
@@ -138,24 +147,14 @@ def test_a_change_through_one_instance_is_seen_through_the_other_at_once(replica
 
 def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> None:
     replicated.one.execute([create("A")])
-
-    def is_asked() -> bool:
-        taken(replicated.other)
-        return replicated.asked_at_standby() > 0
-
-    wait_until(is_asked, "an answer from the standby")
+    replicated.wait_for_answer(replicated.other)
 
 
 def test_the_standby_answers_another_object_on_the_same_database_too(replicated: Replicated) -> None:
     replicated.one.execute([create("A")])
     with closing(replicated.storages[1].clone()) as storage:
         beside = open_executor(storage)
-
-        def is_asked() -> bool:
-            taken(beside)
-            return replicated.asked_at_standby() > 0
-
-        wait_until(is_asked, "an answer from the standby")
+        replicated.wait_for_answer(beside)
         replicated.one.execute([activate("A")])
         assert taken(beside) == 1
 
@@ -211,12 +210,7 @@ def test_a_standby_that_is_steadily_behind_is_set_aside_and_comes_back_when_it_h
             assert [one for one in caplog.messages if "replica" in one] == [
                 "the replica is behind; the primary answers until it can be used"
             ]
-
-        def is_asked() -> bool:
-            assert taken(replicated.other) == MAX_BEHIND + 20
-            return replicated.asked_at_standby() > 0
-
-        wait_until(is_asked, "an answer from the standby")
+        replicated.wait_for_answer(replicated.other, MAX_BEHIND + 20)
         assert caplog.messages.count("the replica answers questions again") == 1
         assert replicated.storages[1].replica_state == ReplicaState(is_aside=False, lag_seconds=0.0)
 

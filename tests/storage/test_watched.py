@@ -20,7 +20,7 @@ from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
-from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
+from keywright.delivery.webhooks.model import DisabledReason, Endpoint
 from keywright.engine.executor import Executor
 from keywright.events.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
@@ -30,7 +30,7 @@ from keywright.maintenance.watched import Figure
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.model import EventState, Payload, Reason, StoredEvent
 from tests.connections import CONTEXT, connect, do
-from tests.makers import NOW, create_policy
+from tests.makers import NOW, a_delivery, create_policy
 
 pytestmark = pytest.mark.of_the_database
 
@@ -193,22 +193,13 @@ def test_a_webhook_that_is_failing_behind_or_full_is_named(
     storage: Storage, url: str, executor: Executor
 ) -> None:
     endpoint = make_endpoint(storage, executor)
-    delivery = Delivery(
-        id=0,
-        endpoint_id=endpoint.id,
-        event_id=1,
+    delivery = a_delivery(
         license_id=0,
-        name="license.created",
-        state=State.WAITING,
         attempts=3,
         next_attempt_at=LATER,
         first_attempt_at=NOW,
-        last_attempt_at=NOW,
-        duration_ms=1,
         status=500,
         answer="<h1>Oh\nno</h1>",
-        created_at=NOW,
-        finished_at=None,
     )
     new = [delivery, replace(delivery, event_id=2)]
     run_write(storage, lambda tx: webhook_store.save_new_deliveries(tx, new))
