@@ -31,7 +31,7 @@ from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CUSTOMER
 from keywright.provisioning.products import PRODUCT
 from keywright.provisioning.releases.notices import NOTICE, PurgeRecipients, SetNoticeState
-from tests.connections import CONTEXT, do
+from tests.connections import CONTEXT, ask, do
 from tests.jobs import Work
 from tests.makers import NOW, create, deactivate_all, update
 from tests.storage.test_update_checks import counting, make, publish
@@ -64,13 +64,6 @@ def run(executor: Executor, storage: Storage, notice: Notice) -> Job:
     for _ in work.steps():
         pass
     return work.job
-
-
-def ask(executor: Executor, query: Any) -> Any:
-    (answer,) = executor.query([query])
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 def recipients(storage: Storage, notice: Notice) -> list[Recipient]:
@@ -107,6 +100,13 @@ def a_customer(executor: Executor, number: int, email: str | None = "") -> int:
 def a_device(executor: Executor, key: str, version: str | None, number: int = 1) -> None:
     device = Device(f"device-{key}-{number}", app_version=version)
     do(executor, ActivateDevice(context=CONTEXT, license=key, device=device))
+
+
+def an_affected_customer(executor: Executor, number: int = 1) -> None:
+    """A customer whose license has a device with version 2.1."""
+    key = f"KEY-{a_customer(executor, number)}"
+    do(executor, create(key, product_id=PRODUCT_ID, customer_id=number))
+    a_device(executor, key, "2.1")
 
 
 def test_answers_have_the_notices_about_the_version_that_asks(executor: Executor) -> None:
@@ -295,9 +295,7 @@ def test_exactly_the_customers_with_an_affected_device_are_mailed_and_once(
 
 def test_the_record_has_what_became_of_each_mail(executor: Executor, storage: Storage) -> None:
     for number in range(1, 5):
-        a_customer(executor, number)
-        do(executor, create(f"KEY-{number}", product_id=PRODUCT_ID, customer_id=number))
-        a_device(executor, f"KEY-{number}", "2.1")
+        an_affected_customer(executor, number)
     notice = a_notice(executor)
     job = run(executor, storage, notice)
     assert (job.done, job.refused) == (4, 0)
@@ -323,9 +321,7 @@ def test_the_record_has_what_became_of_each_mail(executor: Executor, storage: St
 
 def test_of_an_erased_customer_count_and_time_are_left(executor: Executor, storage: Storage) -> None:
     for number in (1, 2):
-        a_customer(executor, number)
-        do(executor, create(f"KEY-{number}", product_id=PRODUCT_ID, customer_id=number))
-        a_device(executor, f"KEY-{number}", "2.1")
+        an_affected_customer(executor, number)
     notice = a_notice(executor)
     run(executor, storage, notice)
     own = run_read(storage, lambda tx: find_customer_data(tx, 1)).notices
@@ -342,16 +338,13 @@ def test_of_an_erased_customer_count_and_time_are_left(executor: Executor, stora
     set_state(executor, notice.id, NoticeState.WITHDRAWN)
     with pytest.raises(StillInUse):
         do(executor, NOTICE.delete(context=CONTEXT, id=notice.id))
-    purge = PurgeRecipients(context=CONTEXT, before=NOW)
-    assert do(executor, purge) == 0
+    assert do(executor, PurgeRecipients(context=CONTEXT, before=NOW)) == 0
     assert do(executor, PurgeRecipients(context=CONTEXT, before=NOW + timedelta(seconds=1))) == 2
     do(executor, NOTICE.delete(context=CONTEXT, id=notice.id))
 
 
 def test_a_job_ends_when_the_notice_is_withdrawn(executor: Executor, storage: Storage) -> None:
-    a_customer(executor, 1)
-    do(executor, create("KEY", product_id=PRODUCT_ID, customer_id=1))
-    a_device(executor, "KEY", "2.1")
+    an_affected_customer(executor)
     notice = a_notice(executor)
     do(executor, NotifyCustomers(context=CONTEXT, notice_id=notice.id))
     work = Work(executor, storage)
@@ -365,12 +358,9 @@ def test_the_mail_is_in_the_language_of_the_customer_and_names_a_fix_that_is_fre
     executor: Executor, storage: Storage
 ) -> None:
     """Also where the license has ended: its device is affected all the same."""
-    a_customer(executor, 1)
-    fields = CUSTOMER.fields(language="de")
-    do(executor, CUSTOMER.update(context=CONTEXT, id=1, fields=fields))
-    do(executor, create("KEY", product_id=PRODUCT_ID, customer_id=1))
-    a_device(executor, "KEY", "2.1")
-    do(executor, update("KEY", expires_at=NOW - timedelta(days=400)))
+    an_affected_customer(executor)
+    do(executor, CUSTOMER.update(context=CONTEXT, id=1, fields=CUSTOMER.fields(language="de")))
+    do(executor, update("KEY-1", expires_at=NOW - timedelta(days=400)))
     publish(executor, "3.2")
     more: dict[str, Any] = {
         "text": "First line.\nSecond line.",

@@ -61,9 +61,6 @@ def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: Sqlit
         assert pragma(tx, "journal_mode") == "wal"
         assert pragma(tx, "synchronous") == full
         assert pragma(tx, "foreign_keys") == 1
-
-
-def test_readers_read_the_log_too_and_have_foreign_keys_nowhere_to_break(storage: SqliteStorage) -> None:
     with storage.read() as tx:
         assert pragma(tx, "journal_mode") == "wal"
 
@@ -115,16 +112,6 @@ def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(stor
         license_store.save_new_licenses(tx, [a_license()])
 
 
-def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
-    storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    with hold_sqlite_lock(storage), pytest.raises(StoreBusy), storage.write():
-        pass
-    with storage.write():
-        pass
-
-
 def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: SqliteStorage) -> None:
     executor = open_executor(storage)
     executor.execute([create()])
@@ -136,7 +123,7 @@ def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: Sqlite
     assert [one.license.key for one in executor.execute([create("a"), create("b")], wait=0)] == ["a", "b"]
 
 
-def test_waiting_in_vain_is_each_commands_outcome(
+def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit_and_each_command_told_so(
     storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
@@ -144,6 +131,8 @@ def test_waiting_in_vain_is_each_commands_outcome(
     with hold_sqlite_lock(storage):
         outcomes = executor.execute([create("a"), create("b")])
     assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
+    with storage.write():
+        pass
 
 
 def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage) -> None:
