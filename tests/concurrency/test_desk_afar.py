@@ -12,14 +12,11 @@ from keywright.core.errors import StoreConflict
 from keywright.db import open_storage, session
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
-from tests.databases import execute
 from tests.makers import (
     KEY,
     KEY_RING,
     activate,
     create,
-    create_policy,
-    generate,
     validate,
 )
 
@@ -39,12 +36,6 @@ def storage(url: str) -> Iterator[Observed]:
         storage = Observed(inner)
         yield storage
         storage.go_on.set()
-
-
-async def until_somebody_waits(url: str) -> None:
-    """Return when a session waits for a lock."""
-    while execute(url, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
-        await asyncio.sleep(0)
 
 
 def hold(connection: psycopg.Connection, key: str = KEY) -> None:
@@ -68,36 +59,6 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
     outcomes = await asyncio.gather(*calls)
     assert [one.license.times_activated for one in outcomes] == list(range(1, 22))
     assert storage.writes == ["aside", "aside"]
-    await desk.close()
-
-
-@in_a_loop
-async def test_a_long_command_holds_up_no_question(storage: Observed) -> None:
-    desk = a_desk(storage)
-    number = (await desk.execute(create_policy())).id
-    storage.go_on.clear()
-    (long,) = start_calls(desk.execute(generate(number, 3)))
-    await turns(5)
-    assert (await desk.query(validate())).license.key == KEY
-    assert not long.done()
-    storage.go_on.set()
-    assert len(await long) == 3
-    await desk.close()
-
-
-@in_a_loop
-async def test_a_license_that_another_program_holds_is_waited_for_while_questions_go_on(
-    storage: Observed, url: str
-) -> None:
-    desk = a_desk(storage)
-    with closing(psycopg.connect(url)) as other:
-        hold(other)
-        calls = start_calls(*(desk.execute(activate()) for _ in range(3)))
-        await until_somebody_waits(url)
-        assert (await desk.query(validate())).license.times_activated == 0
-        assert not any(call.done() for call in calls)
-        other.rollback()
-        assert [one.license.times_activated for one in await asyncio.gather(*calls)] == [1, 2, 3]
     await desk.close()
 
 

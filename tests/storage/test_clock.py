@@ -12,16 +12,13 @@ from keywright.background.clock import DOUBTED_FOR, ClockGuard
 from keywright.core.command import Command, Context, Query
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage, run_read
-from keywright.db.schema import licenses, shop_events
+from keywright.db.schema import shop_events
 from keywright.engine.executor import Executor
 from keywright.maintenance import clock
 from keywright.maintenance.tasks import BelieveClock
-from keywright.provisioning.shops.commands import PurgeShopEvents
 from keywright.provisioning.shops.store import EVENTS
-from keywright.search.statistics import PurgeRefusals
-from tests.connections import a_sale, an_event, connect, receive, store
-from tests.makers import NOW, a_retry, activate, an_origin, create, create_policy, find_items
-from tests.storage.projected import tally
+from tests.connections import a_sale, an_event, connect, store
+from tests.makers import NOW, a_retry, activate, an_origin, create, find_items
 from tests.storage.webhooks import do
 
 DATABASES = ("sqlite",)
@@ -155,28 +152,3 @@ def test_events_of_shops_that_wait_too_long_are_due(executor: Executor, storage:
             later = update(shop_events).values(next_attempt_at=int(next_attempt_at.timestamp()))
             tx.connection.execute(later)
         assert [one.id for one in find_items(storage, EVENTS)] == ([row_id] if is_due else [])
-
-
-def test_a_sale_that_waits_is_not_forgotten_however_old_it_is(executor: Executor, storage: Storage) -> None:
-    do(executor, create_policy())
-    connect(executor)
-    receive(executor, a_sale("1"))
-    receive(executor, a_sale("2", product="unknown"))
-    assert store(executor, an_event(a_sale("3"))) == 3
-    purge = PurgeShopEvents(context=Context(NOW, an_origin()), before=NOW + FAR)
-    assert (do(executor, purge), do(executor, purge)) == (1, 0)
-    left = run_read(storage, lambda tx: tx.connection.execute(shop_events.select()).all())
-    assert [(one.id, len(one.sealed_payload) > 100) for one in left] == [(2, True), (3, True)]
-
-
-def test_calls_that_were_refused_are_deleted_by_the_clean_up_alone(
-    executor: Executor, storage: Storage
-) -> None:
-    do(executor, create("a"))
-    do(executor, tally(refused={"a": 1}))
-    do(executor, tally(NOW + FAR, validations=1))
-    purge = PurgeRefusals(context=Context(NOW, an_origin()), before=NOW)
-    assert do(executor, purge) == 0
-    purge = PurgeRefusals(context=Context(NOW, an_origin()), before=NOW + DAY)
-    assert do(executor, purge) == 1
-    assert run_read(storage, lambda tx: len(tx.connection.execute(licenses.select()).all())) == 1

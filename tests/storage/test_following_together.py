@@ -12,6 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
@@ -21,8 +24,9 @@ from keywright.registry import open_executor
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
-from tests.storage.conftest import Opener
+from tests.storage.conftest import RUN_AGAIN, Opener
 from tests.storage.projected import assert_followed, follow, follow_all, list_counts
+from tests.storage.test_batches_model import BatchesAgainstModel, new_database
 
 pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 
@@ -117,3 +121,37 @@ def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_a
             follower.send_signal(signal.SIGKILL)
     follow_all(executor, 10)
     assert_followed(storage)
+
+
+# --- in any order ---------------------------------------------------------------------------------
+
+LIMITS = st.integers(1, 8)
+
+
+class FollowedAgainstScratch(BatchesAgainstModel):
+    """The commands of ``BatchesAgainstModel``, and steps of following between them."""
+
+    @rule(limit=LIMITS)
+    def follow(self, limit: int) -> None:
+        self.executor.execute([follow(limit)])
+
+    @rule(limit=LIMITS)
+    def follow_to_the_end(self, limit: int) -> None:
+        follow_all(self.executor, limit)
+        assert_followed(self.storage)
+
+    @rule()
+    def begin_anew(self) -> None:
+        self.executor = open_executor(self.storage)
+
+    def teardown(self) -> None:
+        follow_all(self.executor)
+        assert_followed(self.storage)
+        super().teardown()
+
+
+@pytest.mark.databases(*RUN_AGAIN)
+def test_after_any_commands_the_search_terms_are_those_computed_from_scratch(database: str) -> None:
+    few = settings(max_examples=40 if database == "sqlite" else 12, stateful_step_count=12, deadline=None)
+    machine = partial(FollowedAgainstScratch, partial(new_database, database))
+    run_state_machine_as_test(machine, settings=few)  # type: ignore[arg-type]

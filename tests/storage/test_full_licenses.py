@@ -76,6 +76,12 @@ def outcome(executor: Executor, command: ActivateDevice) -> Any:
     return gone[0] if gone else None
 
 
+def come(executor: Executor, fingerprint: str, day: float) -> Any:
+    """``outcome`` of a new device on a day on which something else has happened."""
+    happens(executor, day)
+    return outcome(executor, on(fingerprint, day))
+
+
 def validity(executor: Executor, now: datetime) -> dict[str, Code]:
     names = ("laptop", "desktop", "tablet", "phone")
     asked = [ValidateLicense(key=KEY, now=now, fingerprint=name) for name in names]
@@ -118,12 +124,9 @@ def test_a_new_device_takes_the_place_of_the_one_unseen_the_longest(
 def test_nobody_is_replaced_who_may_still_run_or_is_not_known(executor: Executor) -> None:
     """Signed for until then, never seen over v3, seen since, too soon after the terms: none of them is."""
     [_, desktop] = fill(executor, HEALING | {"offline_days": 200}, is_signed=True)
-    happens(executor, 100)
-    assert outcome(executor, on("tablet", 100)) is LimitReached
-    happens(executor, 200.9)
-    assert outcome(executor, on("tablet", 200.9)) is LimitReached
-    happens(executor, 201)
-    assert outcome(executor, on("tablet", 201)) == "laptop"
+    assert come(executor, "tablet", 100) is LimitReached
+    assert come(executor, "tablet", 200.9) is LimitReached
+    assert come(executor, "tablet", 201) == "laptop"
     # What is signed for it now puts it off again, from the next moment on.
     late = NOW + 201 * A_DAY
     kept = KeepOffline(
@@ -133,10 +136,8 @@ def test_nobody_is_replaced_who_may_still_run_or_is_not_known(executor: Executor
         ends_at=late + 30 * A_DAY,
     )
     assert decide(executor, kept).offline_until == late + 31 * A_DAY
-    happens(executor, 231)
-    assert outcome(executor, on("phone", 231)) is LimitReached
-    happens(executor, 232)
-    assert outcome(executor, on("phone", 232)) == "desktop"
+    assert come(executor, "phone", 231) is LimitReached
+    assert come(executor, "phone", 232) == "desktop"
     assert decide(executor, kept) is None
 
 
@@ -145,8 +146,7 @@ def test_a_device_of_v2_is_replaced_only_once_it_was_seen_over_v3(executor: Exec
     decide(executor, set_terms(HEALING | {"max_activations": 1}))
     [token] = [decide(executor, activate(KEY)).activations[0].token]
     see(executor, 1, 0)
-    happens(executor, 400)
-    assert outcome(executor, on("tablet", 400)) is LimitReached
+    assert come(executor, "tablet", 400) is LimitReached
     context = Context(NOW + 400 * A_DAY, an_origin())
     decide(executor, KeepOffline(context=context, license=1, token=token, ends_at=None))
     happens(executor, 414)
@@ -157,8 +157,7 @@ def test_a_device_of_v2_is_replaced_only_once_it_was_seen_over_v3(executor: Exec
 
 def test_nobody_is_replaced_before_the_terms_have_said_so_for_as_long(executor: Executor) -> None:
     fill(executor, {"max_activations": 2})
-    happens(executor, 300)
-    assert outcome(executor, on("tablet", 300)) is LimitReached
+    assert come(executor, "tablet", 300) is LimitReached
     decide(executor, set_terms(HEALING, now=NOW + 300 * A_DAY))
     happens(executor, 390)
     assert outcome(executor, on("tablet", 389)) is LimitReached
@@ -182,8 +181,7 @@ def test_a_clock_that_is_ahead_makes_no_device_unseen(executor: Executor) -> Non
 def test_a_limit_that_was_lowered_and_new_devices_that_are_bounded_stay_so(executor: Executor) -> None:
     fill(executor, HEALING)
     decide(executor, update(KEY, times_activated_max=1, now=NOW))
-    happens(executor, 91)
-    assert outcome(executor, on("tablet", 91)) is LimitReached
+    assert come(executor, "tablet", 91) is LimitReached
     bounded = HEALING | {"new_devices": {"count": 1, "per_days": 30}}
     decide(executor, set_terms(bounded, now=NOW))
     happens(executor, 92)

@@ -32,25 +32,19 @@ from tests.jobs import (
     by_user,
     cancel,
     decide,
-    make_orderer,
     run_job,
     start,
 )
 from tests.makers import LATER, NOW, activate, create, delete
+from tests.storage.test_jobs import orderer
 from tests.storage.test_secrecy import Everything, everything
 
 DATABASES = ("sqlite",)
 
-__all__ = ["everything"]
+__all__ = ["everything", "orderer"]
 
 CANARY = "CANARY-OF-EXPORTS"
 KEPT = timedelta(hours=24)
-
-
-@pytest.fixture(autouse=True)
-def orderer(storage: Storage) -> None:
-    """The user who orders."""
-    make_orderer(storage)
 
 
 def read(storage: Storage, job_id: int) -> bytes:

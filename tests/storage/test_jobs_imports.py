@@ -23,28 +23,22 @@ from tests.jobs import (
     decide,
     get_job,
     import_of,
-    make_orderer,
     start_import,
     upload,
 )
 from tests.makers import NOW, change_user, find_items
 from tests.storage.stored import list_licenses
+from tests.storage.test_jobs import orderer
 from tests.storage.test_secrecy import Everything, everything
 
 DATABASES = ("sqlite",)
 
-__all__ = ["everything"]
+__all__ = ["everything", "orderer"]
 
 #: More lines than a step has.
 LINES = 230
 CANARY = "CANARY-OF-IMPORTS"
 TABLE = "Key,Limit\n" + "".join(f"{CANARY}-{number},{number + 1}\n" for number in range(LINES))
-
-
-@pytest.fixture(autouse=True)
-def orderer(storage: Storage) -> None:
-    """The user who orders."""
-    make_orderer(storage)
 
 
 def begin(executor: Executor, storage: Storage, content: str = TABLE) -> Work:

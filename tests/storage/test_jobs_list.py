@@ -13,18 +13,15 @@ from keywright.jobs import store
 from keywright.jobs.handlers import MAX_UNFINISHED
 from keywright.jobs.model import Job, JobState, PurgeJobFile, PurgeJobs
 from keywright.jobs.orders import Export
-from tests.jobs import ALL, a_change, by_user, cancel, decide, events_of, make_orderer, run_job, start
+from tests.jobs import ALL, a_change, by_user, cancel, decide, events_of, run_job, start
 from tests.makers import LATER, NOW, create
+from tests.storage.test_jobs import orderer
 
 DATABASES = ("sqlite",)
 
+__all__ = ["orderer"]
+
 SOON = NOW + timedelta(seconds=1)
-
-
-@pytest.fixture(autouse=True)
-def orderer(storage: Storage) -> None:
-    """The user who orders."""
-    make_orderer(storage)
 
 
 def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, storage: Storage) -> None:

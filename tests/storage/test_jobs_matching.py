@@ -25,23 +25,20 @@ from keywright.licensing.licenses.model import License, Order, Status, order_fie
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.registry import open_executor
 from keywright.search.filters import Search
-from tests.jobs import Work, a_change, by_user, decide, events_of, make_orderer, run_job, start
+from tests.jobs import Work, a_change, by_user, decide, events_of, run_job, start
 from tests.makers import NOW, activate, an_origin, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
 from tests.storage.stored import licenses_by_id, list_licenses
+from tests.storage.test_jobs import orderer
 
 DATABASES = ("sqlite",)
+
+__all__ = ["orderer"]
 
 DAY = timedelta(days=1)
 UNUSED = Search(product_id=77, is_unused=True)
 Happens = Callable[[Executor], None]
-
-
-@pytest.fixture(autouse=True)
-def orderer(storage: Storage) -> None:
-    """The user who orders."""
-    make_orderer(storage)
 
 
 def change_license(**changes: Any) -> Happens:

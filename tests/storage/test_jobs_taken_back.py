@@ -26,21 +26,17 @@ from tests.jobs import (
     cancel,
     decide,
     hold,
-    make_orderer,
     run_job,
     start,
     start_import,
 )
 from tests.makers import LATER, NOW, activate, an_origin, create, create_policy, update
 from tests.storage.stored import licenses_by_id, list_licenses
+from tests.storage.test_jobs import orderer
 
 DATABASES = ("sqlite",)
 
-
-@pytest.fixture(autouse=True)
-def orderer(storage: Storage) -> None:
-    """The user who orders."""
-    make_orderer(storage)
+__all__ = ["orderer"]
 
 
 def of_job(storage: Storage, job: Job) -> list[int]:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from tests.makers import (
     create,
     validate,
 )
+from tests.server import wait_until
 from tests.storage.test_migrations import (
     BROKEN,
     NEXT,
@@ -165,6 +167,22 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     with pytest.raises(StoreError, match="no_such_table"):
         open_storage(url, KEY_RING)
     assert (schema_of(url), contents_of(url)) == before
+
+
+WAITING = """SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+             AND wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE alembic_version%'"""
+
+
+def test_who_comes_during_a_long_migration_waits_for_its_end(url: str) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        with closing(psycopg.connect(url)) as migrating:
+            migrating.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
+            coming = thread.submit(open_storage, url, KEY_RING)
+            # Until then, its first look has been refused twice for want of the lock.
+            wait_until(lambda: execute(url, WAITING), "the other instance to wait for the lock")
+            assert not coming.done()
+            migrating.rollback()
+        coming.result().close()
 
 
 def test_a_first_start_that_fails_leaves_nothing(empty_url: str) -> None:

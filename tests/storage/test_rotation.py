@@ -80,6 +80,11 @@ def rotate(url: str) -> Resealed:
     if url.startswith("postgresql"):
         wait_until(lambda: not has_sessions(url), "the end of the sessions")
     start(url)
+    return end(url)
+
+
+def end(url: str) -> Resealed:
+    """Go on with a rotation to its end."""
     with open_with(url) as storage:
         done = reseal(storage, ignore_progress)
         finish(storage, BOTH)
@@ -173,12 +178,8 @@ def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str)
             assert rows
             for row in rows:
                 NEW.unseal(row._mapping[one.column], one.associated_data(row))
-    assert rotate_again(url).changed == 0
-
-
-def rotate_again(url: str) -> Resealed:
     with open_with(url) as storage:
-        return reseal(storage, ignore_progress)
+        assert reseal(storage, ignore_progress).changed == 0
 
 
 def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
@@ -354,8 +355,6 @@ def test_a_backup_made_during_a_rotation_needs_both_secrets(url: str, tmp_path: 
         with pytest.raises(StoreError, match="is being rotated"):
             restore_backup(file, url, key_ring=wrong, is_overwriting=True)
     restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
-    with open_with(url) as storage:
-        reseal(storage, ignore_progress)
-        finish(storage, BOTH)
+    end(url)
     with open_with(url, NEW) as storage:
         assert keys_in(storage) == keys

@@ -56,6 +56,8 @@ def test_refusals_that_are_old_are_deleted(executor: Executor, storage: Storage)
     executor.execute([create("a"), create("b")])
     executor.execute([tally(refused={"a": 1})])
     executor.execute([tally(LATER, refused={"b": 1})])
+    # What is counted later, also by a clock that is far ahead, deletes nothing.
+    executor.execute([tally(NOW + timedelta(days=400), validations=1)])
     for before, left in ((NOW, 2), (NOW + timedelta(seconds=1), 1)):
         executor.execute([PurgeRefusals(context=Context(LATER, an_origin()), before=before)])
         assert len(refusals(storage)) == left
