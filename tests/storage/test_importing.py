@@ -154,43 +154,6 @@ def test_places_beyond_the_limit_are_brought_and_no_new_one_is_taken(
     assert list(doctor.examine(storage, lambda _: None)) == []
 
 
-def test_a_new_license_may_come_with_more_places_than_its_limit(executor: Executor, storage: Storage) -> None:
-    executor.execute([bring(coming(1, *TOKENS, times_activated_max=3))])
-    assert list_licenses(storage)[0].times_activated == 9
-    assert list(doctor.examine(storage, lambda _: None)) == []
-
-
-def test_what_changed_last_is_merged(executor: Executor, storage: Storage) -> None:
-    executor.execute([bring(coming(1, TOKENS[0], order_id=1), coming(2, order_id=2))])
-    changed = coming(1, TOKENS[0], TOKENS[1], order_id=8, updated_at=LATER)
-    assert verdicts(executor, bring(changed, coming(2, order_id=9, updated_at=NOW - timedelta(1)))) == {
-        Verdict.NEWER_THERE: 1,
-        Verdict.NEWER_HERE: 1,
-    }
-    first, second = list_licenses(storage)
-    assert (first.order_id, first.times_activated, first.updated_at) == (8, 2, LATER)
-    assert second.order_id == 2
-
-
-def test_after_weeks_of_parallel_life_the_newest_wins_for_each_token(
-    executor: Executor, storage: Storage
-) -> None:
-    executor.execute([bring(coming(1, *TOKENS[:3]))])
-    executor.execute([deactivate(TOKENS[0], "K1", now=LATER), activate("K1", now=LATER)])
-    old, new = NOW + timedelta(minutes=1), LATER + timedelta(minutes=1)
-    places = [
-        ImportedActivation(TOKENS[0], NOW, updated_at=old),
-        ImportedActivation(TOKENS[1], NOW, updated_at=new, deactivated_at=new),
-        ImportedActivation(TOKENS[3], new),
-    ]
-    executor.execute([bring(replace(coming(1), activations=tuple(places), updated_at=new))])
-    [record] = executor.query([validate("K1")])
-    ended = {one.token for one in record.activations if one.deactivated_at is not None}
-    assert ended == set(TOKENS[:2])
-    assert (record.license.times_activated, record.license.deactivated_count) == (3, 2)
-    assert list(doctor.examine(storage, lambda _: None)) == []
-
-
 def test_an_id_that_another_license_has_or_had_is_not_given_again(
     executor: Executor, storage: Storage
 ) -> None:
