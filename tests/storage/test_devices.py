@@ -169,11 +169,6 @@ def test_new_devices_are_kept_as_long_as_the_terms_ask(executor: Executor, stora
     assert [row[2] for row in rows_of(storage, new_devices)] == [TABLET]
 
 
-def test_a_license_without_such_terms_keeps_no_new_devices(executor: Executor, storage: Storage) -> None:
-    executor.execute([create(KEY), on(LAPTOP)])
-    assert rows_of(storage, new_devices) == []
-
-
 def test_a_replaced_key_leads_to_its_license(executor: Executor, storage: Storage) -> None:
     put(storage, {}, product_id=17)
     with storage.write() as tx:

@@ -242,6 +242,8 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     ]
     assert records(executor, "D-1").keys() == tokens
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
+    (event,) = [one for one in events_of(storage, 0) if one.name == "customer.erased"]
+    assert (event.actor, event.details) == ("cli:root", {"number": CUSTOMER})
 
 
 @pytest.mark.smoke
@@ -268,13 +270,6 @@ def test_what_others_have_is_not_erased(executor: Executor, storage: Storage) ->
     assert "Eve" in left
     assert "A product" in left
     assert OF_OTHERS.ip_address in left
-
-
-@pytest.mark.usefixtures("dora")
-def test_an_erasure_is_written_down_once(executor: Executor, storage: Storage) -> None:
-    erase(executor)
-    (event,) = [one for one in events_of(storage, 0) if one.name == "customer.erased"]
-    assert (event.actor, event.details) == ("cli:root", {"number": CUSTOMER})
 
 
 @pytest.mark.usefixtures("dora")

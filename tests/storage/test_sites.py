@@ -70,15 +70,6 @@ def test_sites_are_counted_by_their_hosts_in_a_batch_and_after_it(shop: Executor
     assert counts(storage) == (LIMIT, 3, 2)
 
 
-def test_later_terms_change_nothing_for_a_site_that_is_active(shop: Executor, storage: Storage) -> None:
-    shop.execute([on("a.test"), on("one.com"), set_terms(TERMS | {"uncounted_hosts": ["one.com"]})])
-    shop.execute([on("a.test"), on("one.com")])
-    assert counts(storage) == (1, 1, 0)
-    shop.execute([off("a.test"), off("one.com"), on("a.test"), on("one.com")])
-    assert counts(storage) == (1, 1, 0)
-    assert {one.label: one.is_counted for one in records_of(storage)} == {"a.test": True, "one.com": False}
-
-
 def test_all_are_given_up_and_given_back_together(shop: Executor, storage: Storage) -> None:
     shop.execute([on("a.test"), on("one.com"), deactivate_all(KEY), on("b.test")])
     assert counts(storage) == (0, 1, 2)
