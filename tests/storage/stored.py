@@ -9,10 +9,10 @@ from keywright.db.schema import licenses, mail_outbox
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.shops.commands import ListShopEvents
-from keywright.provisioning.shops.model import Change, StoredEvent
+from keywright.provisioning.shops.commands import ListShopEvents, TryAgain, UpdateConnection
+from keywright.provisioning.shops.model import Change, MappedProduct, StoredEvent
 from keywright.provisioning.shops.outcome_rules import Outcome
-from tests.connections import ask, receive
+from tests.connections import CONTEXT, ask, do, receive, work
 
 
 def got(executor: Executor, change: Change, hours: float = 0, **fields: Any) -> Outcome:
@@ -20,6 +20,17 @@ def got(executor: Executor, change: Change, hours: float = 0, **fields: Any) -> 
     outcome = receive(executor, change, hours, **fields)
     assert outcome is not None
     return outcome
+
+
+def set_mapping(executor: Executor, *mapping: MappedProduct) -> None:
+    """Let connection 1 sell these products."""
+    do(executor, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+
+
+def try_again(executor: Executor, event_id: int, **fields: Any) -> None:
+    """What a person does with an event of connection 1 that waits."""
+    do(executor, TryAgain(context=CONTEXT, connection_id=1, event_id=event_id, **fields))
+    work(executor, event_id)
 
 
 def list_licenses(storage: Storage) -> list[License]:

@@ -15,7 +15,7 @@ from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
-from keywright.provisioning.shops.commands import FindSoldLicenses, TryAgain
+from keywright.provisioning.shops.commands import FindSoldLicenses
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
     Change,
@@ -38,10 +38,9 @@ from tests.connections import (
     connect,
     do,
     receive_all,
-    work,
 )
 from tests.makers import NOW, create_policy, create_product
-from tests.storage.stored import find_license, got
+from tests.storage.stored import find_license, got, try_again
 from tests.storage.test_selling import issue
 
 DATABASES = ("sqlite",)
@@ -199,8 +198,7 @@ def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
     outcome = got(shop, a_purchase(storage, "a"))
     assert (outcome.reason, outcome.detail) == (Reason.NO_LICENSE, "license 1 is disabled")
     do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"status": Status.ACTIVE}))
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1))
-    work(shop, 1)
+    try_again(shop, 1)
     assert find_license(storage).expires_at == NOW + 2 * YEAR
 
 
@@ -238,8 +236,7 @@ def test_time_that_was_bought_is_added_to_an_expiry_that_was_set_by_hand(
     outcome = got(shop, refund("b"), hours=2)
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
     assert find_license(storage).expires_at == by_hand + YEAR
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=3, overwrite=True))
-    work(shop, 3)
+    try_again(shop, 3, overwrite=True)
     assert find_license(storage).expires_at == NOW + 2 * YEAR
 
 
@@ -253,8 +250,7 @@ def test_a_limit_that_was_set_by_hand_stays_in_an_upgrade_until_a_person_applies
     assert "max_activations" in (outcome.detail or "")
     now = find_license(storage)
     assert (now.policy_id, now.times_activated_max, terms_of(now).entitlements) == (MAX, 9, ("max",))
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1, overwrite=True))
-    work(shop, 1)
+    try_again(shop, 1, overwrite=True)
     assert find_license(storage).times_activated_max == 5
 
 

@@ -17,7 +17,6 @@ from keywright.provisioning.shops.commands import (
     RemoveConnection,
     TakeOverSales,
     TryAgain,
-    UpdateConnection,
 )
 from keywright.provisioning.shops.model import (
     Change,
@@ -34,7 +33,7 @@ from keywright.provisioning.shops.model import (
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive
 from tests.makers import NOW, create_policy
 from tests.shop_scene import Scene, day
-from tests.storage.stored import got, list_licenses, the_events
+from tests.storage.stored import got, list_licenses, set_mapping, the_events
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.
@@ -179,8 +178,7 @@ def test_what_a_shop_said_of_a_deleted_license_is_true_when_it_is_restored(
 def test_a_sale_of_nothing_waits_for_a_person(
     shop: Executor, storage: Storage, quantity: int, rule: QuantityRule
 ) -> None:
-    mapping = (MappedProduct("pro", 1, rule), MappedProduct("mug"))
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("pro", 1, rule), MappedProduct("mug"))
     outcome = got(shop, a_sale(lines=(SaleLine("1", ("pro",), quantity), SaleLine("2", ("mug",), 0))))
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.NO_QUANTITY)
     assert list_licenses(storage) == []

@@ -22,7 +22,6 @@ from keywright.provisioning.shops.commands import (
     GetConnection,
     OpenConnection,
     SaveTopics,
-    TryAgain,
     UpdateConnection,
 )
 from keywright.provisioning.shops.model import (
@@ -42,7 +41,7 @@ from keywright.provisioning.shops.reconciling import note
 from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive, work
 from tests.makers import NOW, create_policy, create_product
 from tests.makers import activate as take_place
-from tests.storage.stored import got, list_licenses, mails, the_events
+from tests.storage.stored import got, list_licenses, mails, set_mapping, the_events, try_again
 
 DATABASES = ("sqlite",)
 # Each event is several transactions.
@@ -220,7 +219,7 @@ def test_a_bundle_has_a_license_of_each_policy_and_all_of_them_change(
 ) -> None:
     mapping = [MappedProduct("suite", PRO, QuantityRule.KEYS, (MAX, APP))]
     mapping += [MappedProduct("suite-pro", PRO, QuantityRule.KEYS, (APP,)), MappedProduct("pro", PRO)]
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(mapping)}))
+    set_mapping(shop, *mapping)
     receive(shop, a_sale("o", quantity=2, product="suite", subscription="s", until=UNTIL))
     made = list_licenses(storage)
     assert [(one.policy_id, order_of(one).index) for one in made] == [
@@ -233,12 +232,12 @@ def test_a_bundle_has_a_license_of_each_policy_and_all_of_them_change(
     assert {one.expires_at for one in list_licenses(storage)} == {UNTIL + 30 * DAY}
     # What the first sale made is fixed; a unit more has one license of each.
     changed = [replace(one, more_policy_ids=()) for one in mapping]
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(changed)}))
+    set_mapping(shop, *changed)
     receive(shop, told(("1", "suite", 3)), hours=2)
     assert [one.policy_id for one in list_licenses(storage)[6:]] == [PRO, MAX, APP]
     # A device on the one of "max" does not make it the one of "pro".
     do(shop, take_place(made[2].key))
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(mapping)}))
+    set_mapping(shop, *mapping)
     receive(shop, told(("1", "suite-pro", 2)), hours=3)
     live = [one for one in list_licenses(storage) if one.status == Status.ACTIVE]
     assert [(one.id, one.policy_id) for one in live] == [
@@ -250,8 +249,7 @@ def test_a_bundle_has_a_license_of_each_policy_and_all_of_them_change(
 
 
 def test_a_quantity_of_a_bundle_multiplies_the_devices_of_each(shop: Executor, storage: Storage) -> None:
-    mapping = (MappedProduct("suite", PRO, QuantityRule.DEVICES, (APP,)),)
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("suite", PRO, QuantityRule.DEVICES, (APP,)))
     receive(shop, a_sale("o", quantity=3, product="suite"))
     assert [one.times_activated_max for one in list_licenses(storage)] == [6, 3]
 
@@ -265,11 +263,9 @@ def test_a_price_that_nothing_is_known_of_waits_and_changes_nothing(shop: Execut
         "new",
     )
     assert held(storage) == [(PRO, 1, 2)] * 2 + [(APP, 1, 1)]
-    mapping = (MappedProduct("new", MAX), MappedProduct("app", APP))
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("new", MAX), MappedProduct("app", APP))
     waiting = the_events(shop)[-1]
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=waiting.id))
-    work(shop, waiting.id)
+    try_again(shop, waiting.id)
     assert sorted(held(storage)) == [(MAX, 1, 5)] * 5 + [(APP, 1, 1)]
 
 
@@ -398,9 +394,7 @@ def test_a_limit_that_was_set_by_hand_stays_until_a_person_applies_the_change_an
     assert renewed.state is EventState.DONE
     waiting = the_events(shop)[1]
     for overwrite, limit in ((False, 50), (True, 20)):
-        again = TryAgain(context=CONTEXT, connection_id=1, event_id=waiting.id, overwrite=overwrite)
-        do(shop, again)
-        work(shop, waiting.id)
+        try_again(shop, waiting.id, overwrite=overwrite)
         assert held(storage) == [(PRO, 10, limit)]
 
 
@@ -556,8 +550,7 @@ def test_what_is_paid_and_not_held_waits_and_can_be_applied(shop: Executor, stor
         paid,
     )
     assert do(shop, note(opened, asked(("1", "pro-seats", 10)), CONTEXT, paid)) is None
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=row_id))
-    work(shop, row_id)
+    try_again(shop, row_id)
     assert held(storage) == [(PRO, 10, 20)]
     assert difference(("1", "pro-seats", 10)) is None
 

@@ -75,7 +75,7 @@ from tests.connections import (
     work,
 )
 from tests.makers import NOW, an_origin, create_policy, find_items
-from tests.storage.stored import got, list_licenses, mails
+from tests.storage.stored import got, list_licenses, mails, set_mapping, try_again
 
 DATABASES = ("sqlite",)
 
@@ -195,8 +195,7 @@ def test_a_new_customer_has_the_language_of_the_sale(
 
 
 def test_a_quantity_makes_keys_or_one_license_for_more_devices(shop: Executor, storage: Storage) -> None:
-    mapping = (MappedProduct("pro", 1), MappedProduct("site", 1, QuantityRule.DEVICES))
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("pro", 1), MappedProduct("site", 1, QuantityRule.DEVICES))
     lines = (SaleLine("1", ("pro",), 3), SaleLine("2", ("price-9", "site"), 5))
     receive(shop, a_sale(lines=lines))
     assert [one.times_activated_max for one in list_licenses(storage)] == [3, 3, 3, 15]
@@ -221,8 +220,7 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
     with storage.read() as tx:
         names = tx.connection.execute(select(events.c.name).where(events.c.name == "order.unmatched"))
         assert len(names.all()) == 1
-    mapping = (MappedProduct("pro", 1), MappedProduct("*", 1))
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("pro", 1), MappedProduct("*", 1))
     assert do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1)).state is EventState.WAITING
     assert [one.id for one in find_items(storage, EVENTS)] == [1]
     work(shop, 1)
@@ -232,8 +230,7 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
 
 
 def test_a_product_can_be_mapped_to_nothing(shop: Executor, storage: Storage) -> None:
-    mapping = (MappedProduct("*"),)
-    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    set_mapping(shop, MappedProduct("*"))
     outcome = got(shop, a_sale(subscription="sub-1"))
     assert outcome.state is EventState.DONE
     renewed = got(shop, a_renewal(NOW + YEAR))
@@ -394,8 +391,7 @@ def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storag
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
     assert the_license(storage).status == Status.DELIVERED
     for overwrite, status in ((False, Status.DELIVERED), (True, Status.DISABLED)):
-        do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=2, overwrite=overwrite))
-        work(shop, 2)
+        try_again(shop, 2, overwrite=overwrite)
         assert the_license(storage).status == status
 
 
@@ -609,25 +605,14 @@ def test_events_that_name_a_customer_are_looked_for_in_steps(
     assert ask(shop, FindShopEventsNaming(customer_id=customer_id, after_id=two)) == ((three,), None)
 
 
-@pytest.mark.parametrize(
-    ("asked", "waits"),
-    [
-        (timedelta(0), timedelta(seconds=10)),
-        (timedelta(minutes=20), timedelta(minutes=20)),
-        (timedelta(days=9), timedelta(hours=1)),
-    ],
-)
-def test_a_shop_that_asks_for_time_gets_an_hour_at_most(
-    shop: Executor, asked: timedelta, waits: timedelta
-) -> None:
+def test_a_shop_that_asks_for_time_gets_an_hour_at_most(shop: Executor) -> None:
     row_id = store(shop, an_event(a_sale()))
     assert row_id is not None
-    reason = Reason.SHOP_UNAVAILABLE
-    do(
-        shop,
-        PostponeShopEvent(context=CONTEXT, event_id=row_id, connection_id=1, reason=reason, pause=asked),
-    )
-    assert list_events(shop)[0].next_attempt_at == NOW + waits
+    minute = timedelta(minutes=1)
+    for asked, waits in ((0 * minute, minute / 6), (20 * minute, 20 * minute), (9 * DAY, 60 * minute)):
+        fields: dict[str, Any] = {"reason": Reason.SHOP_UNAVAILABLE, "pause": asked}
+        do(shop, PostponeShopEvent(context=CONTEXT, event_id=row_id, connection_id=1, **fields))
+        assert list_events(shop)[0].next_attempt_at == NOW + waits
 
 
 def test_a_customer_gets_what_shops_sent_and_the_vendors_export_its_words(
