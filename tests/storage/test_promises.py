@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import LimitReached, RejectedByDatabase, StoreConflict
 from keywright.db import Storage
+from keywright.db.schema import licenses
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
@@ -17,6 +18,7 @@ from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.registry import open_executor
 from tests.makers import (
     KEY,
+    KEY_RING,
     LATER,
     a_license,
     activate,
@@ -186,3 +188,15 @@ def test_what_the_database_rejects_is_told_without_the_values(storage: Storage) 
     assert "activations" in told
     assert an_activation().token not in told
     assert "Büro" not in told
+
+
+@pytest.mark.smoke
+def test_a_sealed_key_that_was_damaged_is_not_read_as_another(storage: Storage) -> None:
+    swapped = KEY_RING.seal_key("other", license_id=2)
+    with storage.write() as tx:
+        license_store.save_new_licenses(tx, [a_license()])
+        tx.connection.execute(licenses.update().values(sealed_key=swapped))
+    with pytest.raises(ValueError, match="another place"), storage.read() as tx:
+        license_store.list_licenses(tx, ANY, after_id=0, limit=9)
+    with storage.read() as tx:
+        assert license_store.count_licenses(tx, ANY) == 1
