@@ -1,6 +1,7 @@
 """What becomes of the licenses of a subscription that changes."""
 
 from itertools import permutations
+from typing import NamedTuple
 
 import pytest
 
@@ -15,6 +16,64 @@ DATABASES = ("sqlite",)
 
 # Each event is several transactions.
 pytestmark = pytest.mark.tier("ordinary")
+
+
+class Story(NamedTuple):
+    """The events of a subscription: the first period ends on December 1, the second one on January 1."""
+
+    first: tuple[str, ...]
+    renewal: tuple[str, ...]
+    late: str | None
+    suspended: str | None
+    restored: str | None
+    ended: str
+    refund_of_first: str | None
+    refund_of_renewal: str | None
+
+
+FIRST_END, SECOND_END = day("2026-12-01T13:00:00"), day("2027-01-01T13:00:00")
+STORIES = {
+    Shop.STRIPE: Story(
+        first=("checkout_subscribed", "invoice_first"),
+        renewal=("invoice_renewed",),
+        late="subscription_past_due",
+        suspended="subscription_unpaid",
+        restored="subscription_active_again",
+        ended="subscription_deleted",
+        refund_of_first="charge_of_first_invoice_refunded",
+        refund_of_renewal="charge_of_renewal_refunded",
+    ),
+    Shop.PADDLE: Story(
+        first=("transaction_subscribed",),
+        renewal=("transaction_renewed",),
+        late="subscription_past_due",
+        suspended="subscription_paused",
+        restored="subscription_resumed",
+        ended="subscription_canceled",
+        refund_of_first="adjustment_of_subscription",
+        refund_of_renewal="adjustment_of_renewal",
+    ),
+    Shop.WOOCOMMERCE: Story(
+        first=("order_subscribed", "subscription_created"),
+        renewal=("order_renewed", "subscription_renewed"),
+        late="order_renewal_failed",
+        suspended=None,
+        restored=None,
+        ended="subscription_cancelled",
+        refund_of_first=None,
+        refund_of_renewal="order_renewal_refunded",
+    ),
+    Shop.LEMONSQUEEZY: Story(
+        first=("order_subscribed", "subscription_created"),
+        renewal=("subscription_payment_success", "subscription_updated"),
+        late="subscription_past_due",
+        suspended="subscription_unpaid",
+        restored="subscription_resumed",
+        ended="subscription_expired",
+        refund_of_first="subscription_first_payment_refunded",
+        refund_of_renewal="subscription_payment_refunded",
+    ),
+}
 
 
 #: What each event makes of the subscription: how many licenses of the editor and of the cloud are live.
