@@ -15,16 +15,12 @@ from keywright.jobs import files, store
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Order
 from keywright.registry import open_executor
-from keywright.search import projector
-from keywright.search.filters import Search
 from tests.concurrency.instances import instances
 from tests.databases import execute, with_long_timeout
-from tests.http.asking import Client
 from tests.jobs import (
     ACTOR,
     a_change,
     a_generation,
-    cancel,
     decide,
     get_job,
     make_orderer,
@@ -37,9 +33,6 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: A busy machine takes its time for every start.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
-
-#: What the process decides; that both databases keep who works at a job, tests/storage/test_jobs.py shows.
-ON_ONE = pytest.mark.databases("postgresql")
 
 SECRET = "a secret of tests with 32 letters"
 LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, size(5_000, 10_000), 30
@@ -168,51 +161,6 @@ def test_an_import_that_is_killed_brings_every_line_once(server: RunningServer, 
     file = b"".join(files.read_file(lambda question: run_read(vendor.storage, question), job.id))
     failed = [line.split(",")[0] for line in file.decode().splitlines()[1:]]
     assert failed == [f"LINE-{number}" for number in range(0, IMPORTED, 500)]
-
-
-@ON_ONE
-def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer, vendor: Vendor) -> None:
-    numbers = vendor.order(a_generation(GENERATED))
-    wait_until(vendor.progress, "a step")
-    assert server.stop() == 0
-    (stopped,) = vendor.jobs(numbers)
-    assert (stopped.state, stopped.claimed_by) == (JobState.RUNNING, None)
-    assert server.count("licenses") == LICENSES + stopped.done
-    server.start()
-    vendor.wait_for_end(numbers)
-    assert server.count("licenses") == LICENSES + GENERATED
-    assert "Traceback" not in server.log
-
-
-@ON_ONE
-def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
-    numbers = vendor.order(a_generation(1_000_000))
-    wait_until(vendor.progress, "a step")
-    canceled = decide(vendor.executor, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
-    vendor.wait_for_end(vendor.order(a_change("disable")))
-    assert vendor.jobs(numbers) == [canceled]
-    assert server.count("licenses") == LICENSES + canceled.done
-    assert 0 < canceled.done < 1_000_000
-
-
-@ON_ONE
-def test_no_program_loses_its_place_to_a_job_that_deletes_what_was_never_activated(
-    server: RunningServer, vendor: Vendor
-) -> None:
-    """Whoever was told that a place is theirs still has it when the job is over."""
-    wait_until(lambda: run_read(vendor.storage, projector.lag).is_complete, "the search to follow the events")
-    keys = [f"KEY-{number}" for number in range(LICENSES)]
-    unused = a_change("delete", search=Search(is_unused=True))
-    with Client(server) as program:
-        numbers = vendor.order(unused)
-        wait_until(vendor.progress, "a step")
-        # The job comes from the other end.
-        kept = {key for key in keys[::-1] if program.ask("GET", f"licenses/activate/{key}").status == 200}
-        vendor.wait_for_end(numbers)
-        assert {key for key in keys if program.ask("GET", f"licenses/validate/{key}").status == 200} == kept
-    (job,) = vendor.jobs(numbers)
-    assert job.done - job.refused == LICENSES - len(kept)
-    assert server.count("licenses") == server.count("activations") == len(kept)
 
 
 def test_a_database_in_trouble_only_delays_a_job(

@@ -22,10 +22,6 @@ ODD = [
 ]  # fmt: skip
 
 
-def test_there_are_a_hundred_of_them() -> None:
-    assert len(ODD) == len(set(ODD)) >= 100
-
-
 @each_row("odd", ODD, ids=ascii)
 def test_an_odd_key_goes_through_every_call_unchanged(vendor: Client, program: Client, odd: str) -> None:
     key = f"{odd}{CANARY}{odd}"
@@ -76,23 +72,6 @@ def test_an_escaped_slash_belongs_to_the_key_and_a_plain_one_to_the_path(
     assert program.get(f"licenses/validate/{CANARY}/half").status in (401, 404)
     assert program.get(f"licenses/validate/{CANARY}%252Fhalf").status == 404
     vendor.delete(license_path(key))
-
-
-def test_composed_and_decomposed_letters_are_two_keys(vendor: Client, program: Client) -> None:
-    composed, decomposed = f"{CANARY}-é", f"{CANARY}-e\u0301"
-    vendor.license(license_key=composed)
-    assert program.validate(decomposed).status == 404
-    vendor.license(license_key=decomposed)
-    assert program.validate(composed).data["id"] != program.validate(decomposed).data["id"]
-
-
-def test_case_matters(vendor: Client, program: Client) -> None:
-    upper = vendor.license()
-    lower = vendor.license(license_key=upper.lower())
-    ids = {program.validate(key).data["id"] for key in (upper, lower)}
-    assert len(ids) == 2
-    assert program.validate(upper.swapcase().title()).status == 404
-    vendor.delete(license_path(lower))
 
 
 @pytest.mark.smoke
