@@ -166,13 +166,3 @@ def test_what_a_removed_connection_has_sold_is_taken_over(ada: Visitor, bob: Vis
     done = followed(ada, ada.post(f"/connections/{after}/take-over", removed=str(before)))
     assert "1 license is taken over." in done
     assert said_first not in done
-
-
-def test_only_administrators_change_connections(ada: Visitor, carol: Visitor, bob: Visitor) -> None:
-    number = add(ada, "Guarded")
-    for visitor in (bob, carol):
-        assert visitor.get(f"/connections/{number}").status_code == 200
-        assert visitor.get("/connections/new").status_code == 403
-        assert visitor.get(f"/connections/{number}/edit").status_code == 403
-        assert visitor.post(f"/connections/{number}/remove").status_code == 403
-    assert carol.post(f"/connections/{number}/events/1/retry").status_code == 403

@@ -98,14 +98,6 @@ def test_mails_are_found_by_person_and_sent_again_from_the_customers_page(
     assert "Expired waiting" in said(bob.get(f"/customers/{other.id}"))
 
 
-def test_a_user_who_may_only_read_cannot_send_again(
-    server: RunningServer, carol: Visitor, customer: int
-) -> None:
-    number = queue(server, "again", customer)
-    assert carol.post(f"/mails/{number}/again").status_code == 403
-    assert carol.get("/mail-templates").status_code == 403
-
-
 def test_held_mails_wait_for_a_decision(server: RunningServer, ada: Visitor, customer: int) -> None:
     number = queue(server, "held", customer)
     with opened(server) as storage:

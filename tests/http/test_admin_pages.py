@@ -26,6 +26,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tests.tables import each_row
 from tests.unit.test_errors import an_error
 
+PAGES = STATIC_FOLDER.parent
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -171,7 +172,14 @@ def test_a_page_that_cannot_even_say_why_is_short(ada: Visitor) -> None:
 
 
 def test_texts_of_others_are_escaped(ada: Visitor) -> None:
+    """All but those that a template has between quotes; tests/browser/test_payloads.py tries payloads."""
     assert "Odd &lt;script&gt;" in ada.get("/account").text
+    templates = "".join(one.read_text() for one in PAGES.rglob("*.html"))
+    assert set(re.findall(r"(\S+)\s*\|\s*safe\b", templates)) == {
+        'aria-current="page"\'',
+        'class="muted">—</span>\'',
+    }
+    assert "autoescape" not in templates
 
 
 def test_a_file_comes_in_pieces_with_its_name(ada: Visitor) -> None:

@@ -12,8 +12,7 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses
 from keywright.provisioning.products import CreateProduct, Feature, NameKind, NewProduct, SaveName
-from tests.databases import KINDS
-from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import a_number
 from tests.server import wait_until
 from tests.tables import each_row
@@ -389,22 +388,13 @@ def test_a_wrong_order_is_not_taken(bob: Visitor, fields: dict[str, str], compla
     assert bob.server.count("jobs") == before
 
 
-def test_support_changes_no_policies_and_readers_make_nothing(bob: Visitor) -> None:
+def test_support_is_offered_no_changes_of_policies_and_readers_nothing(bob: Visitor, carol: Visitor) -> None:
     number = a_policy(bob, "Recipe")
     page = bob.get("/policies").text
     assert f"/admin/policies/{number}/generate" in page
     assert f"/admin/policies/{number}/edit" not in page
-    assert bob.post(f"/policies/{number}/archive").status_code == 403
-    for path in ("/policies/new", f"/policies/{number}/edit", f"/policies/{number}/delete"):
-        assert bob.get(path).status_code == 403
-        assert bob.post(path, name="Mine", **GOOD).status_code == 403
-    assert bob.post("/policies/preview", **GOOD).status_code == 403
-    with Visitor(bob.server) as carol:
-        carol.sign_in("carol")
-        assert "Make licenses" not in said(carol.get("/policies"))
-        assert "Recipe" in said(carol.get("/policies"))
-        assert carol.post(f"/policies/{number}/generate", amount="1", status="sold").status_code == 403
-    assert id_of(bob, "Recipe") == number
+    assert "Make licenses" not in said(carol.get("/policies"))
+    assert "Recipe" in said(carol.get("/policies"))
 
 
 @pytest.mark.parametrize(
@@ -414,21 +404,3 @@ def test_support_changes_no_policies_and_readers_make_nothing(bob: Visitor) -> N
 def test_old_addresses_lead_to_the_new_ones(bob: Visitor, old: str, new: str) -> None:
     answer = bob.get(old)
     assert (answer.status_code, answer.headers["location"]) == (303, f"/admin{new}")
-
-
-@pytest.mark.databases(*KINDS)
-@each_row("number", [0, 999_999, 2**63, 10**40])
-@each_row("path", ["edit", "delete", "generate"])
-def test_there_is_no_page_for_a_policy_that_is_not(ada: Visitor, number: int, path: str) -> None:
-    assert ada.get(f"/policies/{number}/{path}").status_code == 404
-
-
-def test_what_people_type_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
-    name = "<script>alert(1)</script>{{7*7}}"
-    parts = {"charset": "<>&\"'ABCDEFGHIJK", "separator": "<b>", "prefix": '"><i>', "suffix": "</td>"}
-    number = a_policy(ada, name, **parts)
-    for path in ("", f"/{number}/edit", f"/{number}/delete", f"/{number}/generate"):
-        answer = ada.get(f"/policies{path}")
-        assert "<script>alert" not in answer.text
-        assert "<i>" not in answer.text
-        assert name in unescape(answer.text), title(answer)

@@ -13,8 +13,9 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import PUBLIC
 from keywright.identity.model import Right, may
+from tests.databases import KINDS
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.server import RunningServer
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
@@ -47,18 +48,20 @@ def addresses() -> Iterator[Address]:
 
 ALL = sorted(addresses())
 SIGNED_OUT = "signed out"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running(tmp_path_factory.mktemp("rights") / "data", **NO_LIMITS) as server:
-        make_users(server)
-        yield server
+OF_EVERYONE = re.compile(r"/(invitation|setup|sign-in|sign-out|theme)\b")
+OF_ADMINISTRATORS = re.compile(
+    r"/(api-keys|mail-templates|portal|settings|signing-keys|system|users|webhooks)\b"
+    r"|/connections/(new|999999/(edit|remove|take-over))$|/customers/999999/erase$|/mails/held$"
+    r"|/policies/(new|preview|999999/(archive|delete|edit|unarchive|undo))$"
+)
+#: Forms that readers send; they change nothing of the vendor's.
+OF_READERS = re.compile(r"/(account|find)\b|/licenses/(views|999999/try)\b")
 
 
 @pytest.fixture(scope="module")
 def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
     """A browser for each role, and one without a user."""
+    make_users(server)
     made = {name: Visitor(server) for name in (SIGNED_OUT, *ROLES)}
     for name in ROLES:
         made[name].sign_in(name)
@@ -70,6 +73,21 @@ def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
 def test_the_pages_are_found() -> None:
     paths = {one.path for one in ALL}
     assert {"/", "/sign-in", "/sign-out", "/setup", "/account", "/account/password"} <= paths
+
+
+def needed(address: Address) -> str:
+    """The right that a page has to need: a page with a form needs what its form does."""
+    if OF_EVERYONE.match(address.path):
+        return PUBLIC
+    if OF_ADMINISTRATORS.match(address.path):
+        return Right.ADMINISTER
+    is_form = any((one.method, one.path) == ("POST", address.path) for one in ALL)
+    changes = (is_form and not OF_READERS.match(address.path)) or address.path == "/licenses/deleted"
+    return Right.CHANGE if changes else Right.LOOK
+
+
+def test_readers_look_support_changes_and_the_rest_is_for_administrators() -> None:
+    assert [str(one) for one in ALL if one.needed != needed(one)] == []
 
 
 @pytest.mark.parametrize("who", [SIGNED_OUT, *ROLES])
@@ -150,3 +168,14 @@ def test_a_page_needs_its_own_right_besides_its_sections() -> None:
         "show": Right.LOOK,
         "show_all": Right.ADMINISTER,
     }
+
+
+@pytest.mark.databases(*KINDS)
+@each_row("number", [0, 2**63 - 1, 2**63, 10**40, "9" * 3_000])
+def test_there_is_no_page_about_a_number_that_nothing_has(ada: Visitor, number: object) -> None:
+    """What is undone or freed leads to the page where it was to be, which says why it was not."""
+    for one in (one for one in ALL if "999999" in one.path):
+        path = one.path.replace("999999", str(number))
+        status = (ada.get(path) if one.method == "GET" else ada.post(path)).status_code
+        leads_back = re.search(r"/(free|restore|undo)\b", path) is not None
+        assert status == 404 or (leads_back and status in (303, 409)), (one, status)

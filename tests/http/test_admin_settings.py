@@ -160,13 +160,6 @@ def test_an_empty_field_is_the_default_or_nothing_where_that_is_a_value(
     assert stored(server).keys() & {"expiry_notice_days", "backup_daily_at", "backup_keep"} == set()
 
 
-def test_only_administrators_see_and_change_them(bob: Visitor, carol: Visitor, server: RunningServer) -> None:
-    before = stored(server)
-    answers = [one.get("/settings").status_code for one in (bob, carol)]
-    answers += [one.post("/settings/portal").status_code for one in (bob, carol)]
-    assert (answers, stored(server)) == ([403] * 4, before)
-
-
 def test_damaged_values_keep_nobody_from_saving_others_and_are_mended_there(
     server: RunningServer, ada: Visitor
 ) -> None:

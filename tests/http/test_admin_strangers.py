@@ -85,17 +85,6 @@ def test_an_address_that_is_too_long_is_not_looked_for(stranger: Visitor) -> Non
     assert stranger.get("/sign-in?" + "x" * 8000).status_code == 200
 
 
-@pytest.mark.parametrize("area", ["licenses", "jobs", "policies", "users", "api-keys"])
-@pytest.mark.parametrize("digits", [18, 19, 20, 5000])
-def test_a_number_of_nothing_is_a_page_that_is_not_there(
-    server: RunningServer, area: str, digits: int
-) -> None:
-    with Visitor(server) as ada:
-        ada.sign_in("ada")
-        path = f"/{area}/{'9' * digits}" + ("/edit" if area == "policies" else "")
-        assert ada.get(path).status_code in {404, 405}
-
-
 # --- keeping others out -----------------------------------------------------------------------------
 
 

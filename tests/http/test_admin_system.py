@@ -27,7 +27,6 @@ from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.conftest import assert_clean
 from tests.server import RunningServer, running, wait_until
-from tests.tables import each_row
 from tools.postgres import binaries
 
 _FILE = re.compile(r"keywright-\d{8}-\d{6}\.tar")
@@ -173,17 +172,6 @@ def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
     assert "Looked at 1 license and 0 activations" in page
     assert "everything is as it has to be." in page
     assert events_of(ada, "system.examined")[-1][1] == '{"outcome":"everything is in order"}'
-
-
-@each_row("path", ["/system/backup", "/system/examine", "/system/backups/x/fetch"])
-@each_row("name", ["bob", "carol"])
-def test_nobody_but_an_administrator_has_to_do_with_the_system(
-    server: RunningServer, name: str, path: str
-) -> None:
-    with Visitor(server) as visitor:
-        visitor.sign_in(name)
-        assert visitor.get("/system").status_code == 403
-        assert visitor.post(path).status_code == 403
 
 
 @pytest.fixture

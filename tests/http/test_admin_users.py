@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from html import unescape
 
 import httpx
 import pytest
 
 from keywright.identity import sessions
 from keywright.identity.model import ChangeUser, InviteUser, Role
-from tests.databases import KINDS
 from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
@@ -232,36 +230,3 @@ def test_the_last_administrator_cannot_be_lost(tmp_path_factory: pytest.TempPath
             ("administrator", None)
         ]
     assert_clean(server)
-
-
-@pytest.mark.parametrize("name", ["bob", "carol"])
-def test_nobody_else_has_to_do_with_users(server: RunningServer, name: str) -> None:
-    make_users(server)
-    number = id_of(server, name)
-    before = server.sql("SELECT * FROM users ORDER BY id")
-    with Visitor(server) as visitor:
-        visitor.sign_in(name)
-        before = server.sql("SELECT id, role, password_hash, disabled_at FROM users ORDER BY id")
-        assert visitor.get("/users").status_code == 403
-        for path in ("/users/new", f"/users/{number}/role", f"/users/{number}/password"):
-            fields = {"name": "x", "role": "administrator", "new_password": NEW, "repeated": NEW}
-            assert visitor.post(path, **fields).status_code == 403
-        for path in ("disable", "enable", "sessions/end"):
-            assert visitor.post(f"/users/1/{path}").status_code == 403
-    assert server.sql("SELECT id, role, password_hash, disabled_at FROM users ORDER BY id") == before
-
-
-@pytest.mark.databases(*KINDS)
-@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
-def test_there_is_no_page_for_a_user_that_is_not(ada: Visitor, number: int) -> None:
-    assert ada.get(f"/users/{number}").status_code == 404
-
-
-def test_a_name_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
-    name = "<svg onload=alert(1)>\"'"
-    ada.post("/users/new", name=name, role="reader")
-    number = id_of(ada.server, name)
-    for path in ("/users", f"/users/{number}", f"/users/{number}/disable", "/events"):
-        answer = ada.get(path)
-        assert "<svg onload" not in answer.text
-        assert name in unescape(answer.text), title(answer)

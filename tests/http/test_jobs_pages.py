@@ -228,28 +228,16 @@ def test_who_may_only_look_sees_the_jobs_and_no_button(server: RunningServer) ->
         page = carol.sign_in("carol").get(f"/jobs/{number}")
         assert page.status_code == 200
         assert "Download" not in page.text
-        assert carol.post(f"/jobs/{number}/file").status_code == 403
-        assert carol.post(f"/jobs/{number}/cancel").status_code == 403
-
-
-def test_what_is_not_there_is_said(server: RunningServer, bob: Visitor) -> None:
-    number = ended(server, a_change("disable", license_ids=(999_999,)))
-    assert bob.get("/jobs/999999").status_code == 404
-    assert bob.get("/jobs/999999/progress").status_code == 404
-    assert bob.post("/jobs/999999/cancel").status_code == 404
-    assert bob.post(f"/jobs/{number}/file").status_code == 404
-    assert bob.get("/jobs?before=x&after=y").status_code == 200
 
 
 @pytest.mark.databases(*KINDS)
-@each_row("number", [2**63 - 1, 2**63, 10**18, 10**19, 10**30, "9" * 5_000])
-def test_there_is_no_job_with_a_number_that_no_database_has(bob: Visitor, number: object) -> None:
-    for path in ("", "/progress"):
-        assert bob.get(f"/jobs/{number}{path}").status_code == 404
-    for path in ("/cancel", "/file"):
-        assert bob.post(f"/jobs/{number}{path}").status_code == 404
-    for name in ("before", "after"):
-        assert bob.get(f"/jobs?{name}={number}").status_code == 200
+def test_a_job_without_a_file_has_none_and_odd_places_are_the_first_page(
+    server: RunningServer, bob: Visitor
+) -> None:
+    number = ended(server, a_change("disable", license_ids=(999_999,)))
+    assert bob.post(f"/jobs/{number}/file").status_code == 404
+    for odd in ("x", 2**63 - 1, 2**63, 10**30, "9" * 3_000):
+        assert bob.get(f"/jobs?before={odd}&after={odd}").status_code == 200
 
 
 def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) -> None:

@@ -76,11 +76,6 @@ def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
     assert "License files" in mail
 
 
-def test_only_administrators_make_files_for_all(bob: Visitor) -> None:
-    assert bob.get(PATH).status_code == 403
-    assert bob.post(PATH, is_sure="yes").status_code == 403
-
-
 def test_files_are_counted_and_ordered_over_v3(tmp_path: Path) -> None:
     """With an API key of one product, for that one alone."""
     with open_app(tmp_path) as app:
