@@ -4,7 +4,7 @@ import json
 import re
 import secrets
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
@@ -45,10 +45,14 @@ def activate(server: RunningServer, license: License, **fields: Any) -> Activati
     return activation
 
 
-def found(server: RunningServer, license: License) -> License | None:
-    """The license in the database."""
-    details = look_up(server, lambda tx: license_pages.get_license(tx, license.id))
-    return None if details is None else details.license
+def found(server: RunningServer, license: License) -> License:
+    """The license as it is in the database now."""
+    return cast(License, look_up(server, lambda tx: license_pages.get_license(tx, license.id)).license)
+
+
+def is_there(server: RunningServer, license: License) -> bool:
+    """Whether the license is in the database."""
+    return look_up(server, lambda tx: license_pages.get_license(tx, license.id)) is not None
 
 
 def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]]:

@@ -11,11 +11,11 @@ from keywright.http.pages.formats import write_moment
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import terms_of
-from keywright.provisioning.policies.model import CreatePolicy
-from keywright.provisioning.products import CreateProduct, NameKind, NewFeature, NewProduct, SaveName
+from keywright.provisioning.products import NewFeature
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
-from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
+from tests.http.admin_licenses import a_key, a_number, activate, events, found, is_there, make, where_to
 from tests.http.asking import Client
+from tests.makers import create_policy, create_product
 from tests.portal import make_product
 from tests.server import RunningServer
 from tests.tables import each_row
@@ -35,10 +35,6 @@ def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
     name, actor, details = events(server, license)[-1]
     assert actor == f"user:{bob}"
     return name, details
-
-
-def said_next(bob: Visitor, path: str) -> str:
-    return said(bob.get(path))
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -70,8 +66,8 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
         status="sold",
     )
     path = where_to(answer)
-    assert "The license is created." in said_next(bob, path)
-    assert "The license is created." not in said_next(bob, path)
+    assert "The license is created." in said(bob.get(path))
+    assert "The license is created." not in said(bob.get(path))
     license = found_by(server, key)
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
@@ -104,16 +100,11 @@ def test_other_empty_fields_mean_nothing(server: RunningServer, bob: Visitor) ->
     assert (license.product_id, license.customer_id, license.order_id) == (None, None, None)
 
 
-def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visitor) -> None:
-    product, name, key = a_number(), f"Studio {a_number()}", a_key()
-    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
-    where_to(bob.post("/licenses/new", key=key, status="active", product_id=name, unlimited="yes"))
-    assert found_by(server, key).product_id == product
-
-
 @each_row(
     ("field", "text", "sentence"),
     [
+        ("key", "TAKEN-KEY", "Another license already has this key."),
+        ("valid_for_days", "30", "Leave this empty where there is a date."),
         ("key", "", "A license needs a key."),
         ("key", "x" * 256, "This cannot be a license key"),
         ("key", "a\tb", "This cannot be a license key"),
@@ -130,11 +121,10 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visi
 def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
     server: RunningServer, bob: Visitor, field: str, text: str, sentence: str
 ) -> None:
+    bob.post("/licenses/new", key="TAKEN-KEY", status="active", unlimited="yes")
     before = server.count("licenses")
-    fields = {"key": a_key(), "status": "active", "order_id": "4711", "times_activated_max": "1"} | {
-        field: text
-    }
-    answer = bob.post("/licenses/new", **fields)
+    usual = {"key": a_key(), "status": "active", "order_id": "4711", "expires_at": "2030-01-01"}
+    answer = bob.post("/licenses/new", **usual | {"times_activated_max": "1", field: text})
     assert answer.status_code == 422
     assert sentence in said(answer)
     assert f'id="field-{field}-error"' in answer.text
@@ -146,9 +136,8 @@ def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
 
 def a_policy(server: RunningServer, **fields: Any) -> Any:
     terms = {"max_activations": 5, "valid_for_days": 30, "starts": "creation", "entitlements": ["pro"]}
-    keys = {"charset": "ABCDEFGHJKLMNPQR", "chunks": 4, "chunk_length": 5}
     name = f"Yearly {a_number()}"
-    (policy,) = decide(server, CreatePolicy(**asked(name=name, **keys | fields, terms=terms)))
+    (policy,) = decide(server, create_policy(name=name, chunk_length=5, terms=terms, **fields))
     return policy
 
 
@@ -174,17 +163,15 @@ def test_a_license_is_made_as_a_policy_says_with_changes_of_its_own(
 def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
     server: RunningServer, bob: Visitor
 ) -> None:
-    features = [NewFeature(code=one) for one in ("pro", "export")]
-    [product] = decide(server, CreateProduct(**asked(fields=NewProduct(name="Paint", features=features))))
-    license, policy = make(server, times_activated_max=1, product_id=product.id), a_policy(server)
+    product, features = a_number(), [NewFeature(code=one) for one in ("pro", "export")]
+    decide(server, create_product(product, features=features))
+    license, policy = make(server, times_activated_max=1, product_id=product), a_policy(server)
     path = f"/licenses/{license.id}/terms"
     assert re.search(r'value="1"[^>]*name="max_activations"', bob.get(path).text)
     assert re.search(r'value="5"[^>]*name="max_activations"', bob.get(f"{path}?policy={policy.id}").text)
     usual = {"lease_seconds": "900", "next_check_seconds": "86400", "after_expiry": "allow"}
     where_to(bob.post(path, max_activations="4", **usual, entitlements=["pro", "export"]))
-    changed = found(server, license)
-    assert changed is not None
-    terms = terms_of(changed)
+    terms = terms_of(found(server, license))
     assert (terms.max_activations, terms.entitlements) == (4, ("pro", "export"))
     assert "Set by hand" in said(bob.get(f"/licenses/{license.id}"))
     unknown = said(bob.post(path, max_activations="4", **usual, entitlements=["pro", "lite"]))
@@ -200,22 +187,7 @@ def test_a_license_moves_to_another_policy_on_its_page(server: RunningServer, bo
     assert "Change the policy" in said(bob.get(f"{path}?policy={policy.id}"))
     where_to(bob.post(path, policy=str(policy.id)))
     moved = found(server, license)
-    assert moved is not None
     assert (moved.policy_id, moved.times_activated_max, moved.key) == (policy.id, 5, license.key)
-
-
-def test_a_license_has_one_end(bob: Visitor) -> None:
-    two = {"expires_at": "2030-01-01", "valid_for_days": "30"}
-    answer = bob.post("/licenses/new", key=a_key(), status="active", unlimited="yes", **two)
-    assert answer.status_code == 422
-    assert "Leave this empty where there is a date." in said(answer)
-
-
-def test_a_key_is_given_once(server: RunningServer, bob: Visitor) -> None:
-    license = make(server)
-    answer = bob.post("/licenses/new", key=license.key, status="active", unlimited="yes")
-    assert answer.status_code == 422
-    assert "Another license already has this key." in said(answer)
 
 
 # --- editing --------------------------------------------------------------------------------------
@@ -236,9 +208,8 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visito
     license = make(server, times_activated_max=3, order_id=1)
     answer = edit(bob, license, unlimited="yes", order_id="2", expires_at="2031-05-01", status="inactive")
     assert where_to(answer) == f"/licenses/{license.id}"
-    assert "The license is changed." in said_next(bob, f"/licenses/{license.id}")
+    assert "The license is changed." in said(bob.get(f"/licenses/{license.id}"))
     changed = found(server, license)
-    assert changed is not None
     assert (changed.times_activated_max, changed.order_id, changed.status) == (None, 2, Status.INACTIVE)
     assert changed.expires_at == datetime(2031, 5, 2, tzinfo=UTC)
     assert changed.key == license.key
@@ -252,7 +223,6 @@ def test_only_what_was_typed_anew_is_changed(server: RunningServer, bob: Visitor
     license = make(server, times_activated_max=8, order_id=1)
     edit(bob, license, shown={"times_activated_max": "3"}, order_id="2")
     changed = found(server, license)
-    assert changed is not None
     assert (changed.times_activated_max, changed.order_id) == (8, 2)
     assert latest(server, license)[1].keys() == {"order_id"}
 
@@ -260,7 +230,7 @@ def test_only_what_was_typed_anew_is_changed(server: RunningServer, bob: Visitor
 def test_nothing_typed_changes_nothing(server: RunningServer, bob: Visitor) -> None:
     license = make(server, expires_at=datetime(2031, 5, 1, 10, 30, 15, tzinfo=UTC), valid_for_days=30)
     edit(bob, license)
-    assert "Nothing was changed." in said_next(bob, f"/licenses/{license.id}")
+    assert "Nothing was changed." in said(bob.get(f"/licenses/{license.id}"))
     assert names_of(server, license) == ["created"]
     assert found(server, license) == license
 
@@ -272,9 +242,7 @@ def test_the_last_day_is_a_whole_day_in_the_time_zone_of_the_reader(
     bob.http.cookies.set("keywright_zone", "America/New_York", domain="127.0.0.1", path="/admin")
     assert "The whole day in America/New_York." in said(bob.get(f"/licenses/{license.id}/edit"))
     edit(bob, license, expires_at="2031-05-01")
-    changed = found(server, license)
-    assert changed is not None
-    assert changed.expires_at == datetime(2031, 5, 2, 4, tzinfo=UTC)
+    assert found(server, license).expires_at == datetime(2031, 5, 2, 4, tzinfo=UTC)
     page = bob.get(f"/licenses/{license.id}/edit").text
     assert re.search(r'type="date" value="2031-05-01"[^>]*name="expires_at"', page)
     bob.http.cookies.delete("keywright_zone", domain="127.0.0.1", path="/admin")
@@ -286,20 +254,16 @@ def test_days_from_the_first_activation_and_a_date_replace_one_another(
     license = make(server, valid_for_days=30)
     edit(bob, license, expires_at="2031-05-01", valid_for_days="")
     changed = found(server, license)
-    assert changed is not None
     assert (changed.expires_at, changed.valid_for_days) == (datetime(2031, 5, 2, tzinfo=UTC), None)
     edit(bob, license, expires_at="", valid_for_days="60")
     changed = found(server, license)
-    assert changed is not None
     assert (changed.expires_at, changed.valid_for_days) == (None, 60)
     assert edit(bob, license, expires_at="2031-05-01").status_code == 422
 
 
 def test_a_license_gets_another_key(server: RunningServer, bob: Visitor, program: Client) -> None:
     license, another, key = make(server), make(server), a_key()
-    answer = edit(bob, license, key=another.key)
-    assert answer.status_code == 422
-    assert "Another license already has this key." in said(answer)
+    assert edit(bob, license, key=another.key).status_code == 422
     edit(bob, license, key=key)
     assert found_by(server, key).id == license.id
     assert key not in str(latest(server, license))
@@ -315,13 +279,11 @@ def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer,
     answer = bob.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
     assert where_to(answer) == f"/licenses/{license.id}"
     until = " ".join(write_moment(end + timedelta(days=30)).split())
-    assert f"The license is valid until {until}." in said_next(bob, f"/licenses/{license.id}")
+    assert f"The license is valid until {until}." in said(bob.get(f"/licenses/{license.id}"))
     assert latest(server, license)[0] == "license.renewed"
     bob.post(f"/licenses/{license.id}/extend", days="100", begin="now")
-    changed = found(server, license)
-    assert changed is not None
-    assert changed.expires_at is not None
-    assert abs(changed.expires_at - asked()["context"].now - timedelta(days=100)) < timedelta(minutes=1)
+    left = (found(server, license).expires_at or end) - asked()["context"].now
+    assert abs(left - timedelta(days=100)) < timedelta(minutes=1)
 
 
 def test_a_license_is_extended_by_months_of_the_readers_zone_and_may_stay_expired(
@@ -331,13 +293,11 @@ def test_a_license_is_extended_by_months_of_the_readers_zone_and_may_stay_expire
     license = make(server, expires_at=datetime(2024, 11, 30, 23, tzinfo=UTC))
     path = f"/licenses/{license.id}"
     bob.post(f"{path}/extend", days="7", unit="months", begin="expiry")
-    changed = found(server, license)
-    assert changed is not None
     # Both are the first moment of a day in Berlin.
-    assert changed.expires_at == datetime(2025, 6, 30, 22, tzinfo=UTC)
-    assert "The license is extended until" in said_next(bob, path)
+    assert found(server, license).expires_at == datetime(2025, 6, 30, 22, tzinfo=UTC)
+    assert "The license is extended until" in said(bob.get(path))
     bob.post(f"{path}/extend", days="2000", unit="years", begin="now")
-    assert "The license is valid until" in said_next(bob, path)
+    assert "The license is valid until" in said(bob.get(path))
 
 
 def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, bob: Visitor) -> None:
@@ -346,9 +306,7 @@ def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, 
     for license, days, begin, sentence in (
         (endless, "30", "expiry", "never expires"),
         (ending, "5", "now", "valid for longer"),
-        (ending, "0", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
         (ending, "", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
-        (ending, "x", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
     ):
         answer = bob.post(f"/licenses/{license.id}/extend", days=days, begin=begin)
         assert answer.status_code == 422
@@ -366,14 +324,12 @@ def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, bo
     for _ in range(3):
         activate(server, license)
     where_to(bob.post(f"/licenses/{license.id}/limit", times_activated_max="2"))
-    text = said_next(bob, f"/licenses/{license.id}")
+    text = said(bob.get(f"/licenses/{license.id}"))
     assert "The limit is 2. The 3 places that are taken stay taken." in text
     assert latest(server, license) == ("license.updated", {"times_activated_max": [3, 2]})
     where_to(bob.post(f"/licenses/{license.id}/limit", unlimited="yes"))
-    assert "The license has no limit." in said_next(bob, f"/licenses/{license.id}")
-    answer = bob.post(f"/licenses/{license.id}/limit", times_activated_max="many")
-    assert answer.status_code == 422
-    assert "It must be a whole number from 1 to 2,147,483,647." in said(answer)
+    assert "The license has no limit." in said(bob.get(f"/licenses/{license.id}"))
+    assert bob.post(f"/licenses/{license.id}/limit", times_activated_max="many").status_code == 422
 
 
 def test_a_disabled_license_can_be_enabled_again(
@@ -381,7 +337,7 @@ def test_a_disabled_license_can_be_enabled_again(
 ) -> None:
     license = make(server)
     where_to(bob.post(f"/licenses/{license.id}/disable"))
-    text = said_next(bob, f"/licenses/{license.id}")
+    text = said(bob.get(f"/licenses/{license.id}"))
     assert "The license is disabled: it can no longer be activated." in text
     assert "Enable" in text
     assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
@@ -398,14 +354,12 @@ def test_one_place_is_given_up(server: RunningServer, bob: Visitor) -> None:
     first, second = activate(server, license), activate(server, license)
     path = f"/licenses/{license.id}"
     assert where_to(bob.post(f"{path}/deactivate", token=first.token)) == path
-    assert "The place is free again." in said_next(bob, path)
-    changed = found(server, license)
-    assert changed is not None
-    assert changed.times_activated == 1
+    assert "The place is free again." in said(bob.get(path))
+    assert found(server, license).times_activated == 1
     assert latest(server, license)[0] == "license.deactivated"
     for token in (first.token, "0" * 40, ""):
         where_to(bob.post(f"{path}/deactivate", token=token))
-        assert "This place has already been given up." in said_next(bob, path)
+        assert "This place has already been given up." in said(bob.get(path))
     assert second.token in bob.get(path).text
 
 
@@ -419,10 +373,10 @@ def test_all_places_are_given_up_after_a_question(server: RunningServer, bob: Vi
     assert license.key not in answer.text
     assert names_of(server, license).count("deactivated") == 0
     where_to(bob.post(f"{path}/deactivate-all"))
-    assert "All places are free again." in said_next(bob, path)
+    assert "All places are free again." in said(bob.get(path))
     assert names_of(server, license).count("deactivated") == 3
     where_to(bob.post(f"{path}/deactivate-all"))
-    assert "The license has no active places." in said_next(bob, path)
+    assert "The license has no active places." in said(bob.get(path))
 
 
 # --- its end --------------------------------------------------------------------------------------
@@ -439,24 +393,17 @@ def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer,
     assert "2 activations are deleted with it (active: 2)." in said(answer)
     assert "can be restored for 30 days" in said(answer)
     assert license.key not in answer.text
-    assert found(server, license) is not None
+    assert is_there(server, license)
     assert where_to(bob.post(path)) == "/licenses"
-    assert "The license is deleted." in said_next(bob, "/licenses")
-    assert found(server, license) is None
+    assert "The license is deleted." in said(bob.get("/licenses"))
+    assert not is_there(server, license)
     assert latest(server, license)[0] == "license.deleted"
     assert bob.get(f"/licenses/{license.id}").status_code == 404
 
 
-def test_nothing_is_said_to_go_where_nothing_does(server: RunningServer, bob: Visitor) -> None:
-    answer = bob.get(f"/licenses/{make(server).id}/delete")
-    assert "activation" not in said(answer).replace("activations", "")
-    assert "go with it" not in said(answer)
-
-
 def test_looking_at_a_page_changes_nothing(server: RunningServer, bob: Visitor) -> None:
     license = make(server, expires_at=asked()["context"].now)
-    activate_pages = ("edit", "extend", "limit", "delete", "deactivate-all")
-    for page in activate_pages:
+    for page in ("edit", "extend", "limit", "delete", "deactivate-all"):
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 200
     for page in ("disable", "enable", "deactivate", "key"):
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 405
