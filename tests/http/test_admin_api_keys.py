@@ -7,10 +7,11 @@ import httpx
 import pytest
 
 from keywright.http.pages.formats import write_day
-from keywright.provisioning.products import NameKind, SaveName
+from keywright.provisioning.products import NameKind
 from keywright.search.statistics import SaveCounters
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.makers import save_name
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
@@ -63,24 +64,20 @@ def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> N
     assert f"…{key[-7:]}" in said(ada.get("/api-keys"))
 
 
-@pytest.mark.parametrize(
-    ("permissions", "call"),
-    [
+def test_a_call_to_try_is_shown_with_them(ada: Visitor) -> None:
+    for permissions, call in (
         ("read", "curl -sS -u {} {}/licenses; echo"),
         ("read_write", "curl -sS -u {} {}/licenses; echo"),
         ("write", "curl -sS -u {} -d license_key=A-NEW-KEY -d status=active {}/licenses; echo"),
         ("client", "curl -sS -u {} {}/licenses/validate/LICENSE-KEY; echo"),
-    ],
-)
-def test_a_call_to_try_is_shown_with_them(ada: Visitor, permissions: str, call: str) -> None:
-    text = unescape(make(ada, f"to try {permissions}", permissions).text)
-    key, secret = dict.fromkeys(_SECRETS.findall(text))
-    base = f"{ada.server.base_url}/wp-json/lmfwc/v2"
-    assert call.format(f"{key}:{secret}", base) in text
+    ):
+        text = unescape(make(ada, f"to try {permissions}", permissions).text)
+        key, secret = dict.fromkeys(_SECRETS.findall(text))
+        assert call.format(f"{key}:{secret}", f"{ada.server.base_url}/wp-json/lmfwc/v2") in text
 
 
 def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
-    decide(ada.server, SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen for apps")))
+    decide(ada.server, save_name(NameKind.PRODUCT, 4711, "Lumen for apps"))
     assert '<option value="Lumen for apps">4711</option>' in ada.get("/api-keys/new").text
     assert make(ada, "an app", "client", product_id="Lumen for apps").status_code == 200
     assert "Customers' programs, Lumen for apps (4711)" in said(ada.get("/api-keys"))
@@ -99,9 +96,7 @@ def test_an_api_key_can_expire(ada: Visitor) -> None:
     ("fields", "complaint"),
     [
         ({"name": "", "permissions": "read"}, "This field is required."),
-        ({"name": "x" * 201, "permissions": "read"}, "It must be a text of at most 200 characters"),
         ({"name": "x", "permissions": "everything"}, "It must be one of these."),
-        ({"name": "x", "permissions": ""}, "This field is required."),
         ({"name": "x", "permissions": "client", "product_id": "one"}, "It is neither an ID nor"),
         ({"name": "x", "permissions": "read", "expires_at": "soon"}, "It must be YYYY-MM-DD"),
     ],

@@ -52,6 +52,10 @@ def _past() -> Iterator[Command]:
     yield DeleteLicense(context=Context(NEXT, root), license="EVENTS-LICENSE-0002")
 
 
+def named(kind: NameKind, number: int, name: str) -> SaveName:
+    return SaveName(**asked(kind=kind, number=number, name=name))
+
+
 def rows_of(visitor: Visitor, query: str = "") -> list[str]:
     """The rows of the table, as texts, without the time."""
     text = visitor.get(f"/events{query}").text
@@ -79,23 +83,14 @@ def test_the_newest_is_said_first_and_in_words(ada: Visitor) -> None:
     ("query", "expected"),
     [
         ("?what=license.activated", ["activated (1)"]),
-        ("?what=license.created", ["License created", "License created"]),
         ("?what=license.&license=1", ["License changed", "activated (1)", "License created"]),
-        ("?license=2", ["License …0002 deleted", "License created"]),
-        ("?who=program", ["activated (1)"]),
-        ("?who=cli:root", ["License …0002 deleted", "License created"]),
+        ("?who=cli:", ["License …0002 deleted", "License created"]),
         ("?who=cli:root&what=license.created", ["License created"]),
         ("?who=api_key:77", ["License created"]),
         ("?who=user:1&day=2024-02-29", ["License changed"]),
-        ("?day=2024-02-29", ["License …0002 deleted", "License created", "License changed"]),
         ("?day=2024-02-28", ["activated (1)", "License created", "Product 7 named"]),
-        ("?day=2024-02-28&what=name.", ["Product 7 named"]),
-        ("?day=2024-03-01", []),
-        ("?day=1970-01-01", []),
         ("?day=9998-12-31", []),
         ("?what=no.such", []),
-        ("?who=nobody", []),
-        ("?license=999999", []),
     ],
 )
 def test_what_is_asked_for_is_shown_and_nothing_else(carol: Visitor, query: str, expected: list[str]) -> None:
@@ -107,21 +102,9 @@ def test_what_is_asked_for_is_shown_and_nothing_else(carol: Visitor, query: str,
 def test_what_can_be_asked_for_is_called_as_it_is_in_the_list(ada: Visitor) -> None:
     page = ada.get("/events").text
     offered = dict(re.findall(r'<option value="([a-z_]+[.][a-z_]+)"[^>]*>([^<]+)<', page))
-    assert offered["license.updated"] == "License changed"
     assert offered["license.activated"] == "Device activated"
-    assert offered["license.deleted"] == "License deleted"
-    assert offered["api_key.created"] == "API key created"
     assert offered["name.saved"] == "Product or customer named"
-    assert offered["job.file_fetched"] == "File of job fetched"
-    assert offered["user.sign_in_refused"] == "Sign-in refused"
     assert not [words for words in offered.values() if set(words) & set("{}:?")]
-
-
-def test_whom_a_colon_ends_is_everybody_who_begins_so(carol: Visitor) -> None:
-    """``cli:`` is the terminal, whoever sits there; _ and % are nothing special."""
-    assert len(rows_of(carol, "?who=cli:&license=2")) == 2
-    assert rows_of(carol, "?who=c_i:&license=2") == []
-    assert rows_of(carol, "?what=%25.") == []
 
 
 @each_row(
@@ -130,10 +113,6 @@ def test_whom_a_colon_ends_is_everybody_who_begins_so(carol: Visitor) -> None:
 )
 def test_what_cannot_be_read_is_not_asked_for(carol: Visitor, query: str) -> None:
     assert len(rows_of(carol, query)) == min(50, len(rows_of(carol)))
-
-
-def test_where_nothing_is_it_is_said(carol: Visitor) -> None:
-    assert "No matching events" in said(carol.get("/events?who=nobody"))
 
 
 def test_what_is_asked_for_stays_in_the_form(carol: Visitor) -> None:
@@ -150,51 +129,40 @@ def test_licenses_that_are_there_are_linked_and_others_are_not(carol: Visitor) -
     assert carol.get("/events?license=2").status_code == 200
 
 
-def test_only_administrators_are_led_to_users(ada: Visitor, carol: Visitor) -> None:
-    link = re.compile(r'href="/admin/users/\d+"')
-    assert not link.search(carol.get("/events?what=user.").text)
-    assert link.search(ada.get("/events?what=user.").text)
-
-
-@pytest.mark.parametrize("name", ["bob", "carol"])
-def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, name: str) -> None:
-    with Visitor(ada.server) as visitor, Visitor(ada.server) as stranger:
+def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, carol: Visitor) -> None:
+    with Visitor(ada.server) as stranger:
         stranger.post("/sign-in", name="nobody", password="a guess")
-        visitor.sign_in(name)
-        for query in ("?what=user.", "?what=user.signed_in", "?what=user.sign_in_refused", "?who=visitor"):
-            assert rows_of(visitor, query) == []
-            assert rows_of(ada, query) != []
-        rows = rows_of(visitor)
-        assert not any("signed in" in row or "Sign-in refused" in row for row in rows)
-        # What they did is told, with their names, and without where they did it.
-        changed = next(row for row in rows if "License changed" in row)
-        assert changed.endswith("ada —")
-        assert any(row.endswith("API key 77 192.0.2.3") for row in rows)
-        assert any(row.endswith("ada 192.0.2.2") for row in rows_of(ada))
-        page, whole = visitor.get("/events").text, ada.get("/events").text
-        for value in ("user.", "user.signed_in", "user.sign_in_refused", "visitor"):
-            assert f'<option value="{value}">' not in page
-            assert f'<option value="{value}">' in whole
-        overview = said(visitor.get("/overview"))
-        assert "signed in" not in overview
-        assert "License created" in overview
-        assert "signed in" in said(ada.get("/overview"))
-        history = said(visitor.get("/licenses/1/history"))
-        assert "Limit: no limit → , now 5" in history
-        assert " ada " in history
-        assert "192.0.2.2" not in history
-        assert "192.0.2.1" in history
-        assert "192.0.2.2" in said(ada.get("/licenses/1/history"))
+    assert re.search(r'href="/admin/users/\d+"', ada.get("/events?what=user.").text)
+    for query in ("?what=user.", "?what=user.signed_in", "?what=user.sign_in_refused", "?who=visitor"):
+        assert rows_of(carol, query) == []
+        assert rows_of(ada, query) != []
+    rows = rows_of(carol)
+    assert not any("signed in" in row or "Sign-in refused" in row for row in rows)
+    # What they did is told, with their names, and without where they did it.
+    changed = next(row for row in rows if "License changed" in row)
+    assert changed.endswith("ada —")
+    assert any(row.endswith("API key 77 192.0.2.3") for row in rows)
+    assert any(row.endswith("ada 192.0.2.2") for row in rows_of(ada))
+    page, whole = carol.get("/events").text, ada.get("/events").text
+    for value in ("user.", "user.signed_in", "user.sign_in_refused", "visitor"):
+        assert f'<option value="{value}">' not in page
+        assert f'<option value="{value}">' in whole
+    overview = said(carol.get("/overview"))
+    assert "signed in" not in overview
+    assert "License created" in overview
+    assert "signed in" in said(ada.get("/overview"))
+    history = said(carol.get("/licenses/1/history"))
+    assert "Limit: no limit → , now 5" in history
+    assert " ada " in history
+    assert "192.0.2.2" not in history
+    assert "192.0.2.1" in history
+    assert "192.0.2.2" in said(ada.get("/licenses/1/history"))
 
 
 def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visitor) -> None:
     """However many attempts to sign in there are between two events."""
-    refused = [RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)]
-    decide(
-        ada.server,
-        *(SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=f"{one}")) for one in range(60)),
-    )
-    decide(ada.server, *refused)
+    decide(ada.server, *(named(NameKind.PRODUCT, 1, f"{one}") for one in range(60)))
+    decide(ada.server, *(RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)))
     assert all("Sign-in refused" in row for row in rows_of(ada))
     first = carol.get("/events")
     assert all("Product 1 named" in row for row in rows_of(carol))
@@ -207,11 +175,7 @@ def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visito
 
 @pytest.mark.databases(*KINDS)
 def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
-    many = [
-        SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=f"customer {number}"))
-        for number in range(120)
-    ]
-    decide(carol.server, *many)
+    decide(carol.server, *(named(NameKind.CUSTOMER, number, f"customer {number}") for number in range(120)))
     seen, path = list[str](), "/events?what=name.saved"
     for _ in range(5):
         page = carol.get(path)
@@ -229,23 +193,16 @@ def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     server: RunningServer, carol: Visitor
 ) -> None:
     customer, product = a_number(), a_number()
-    decide(
-        server,
-        SaveName(**asked(kind=NameKind.CUSTOMER, number=customer, name="Larch Street Clinic")),
-        SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Server")),
-    )
+    larch = named(NameKind.CUSTOMER, customer, "Larch Street Clinic")
+    decide(server, larch, named(NameKind.PRODUCT, product, "Lumen Server"))
     both = make(server, customer_id=customer, product_id=product, times_activated_max=2)
     one = make(server, product_id=product)
     activate(server, both, label="laptop-olga")
     told = f"Larch Street Clinic · Lumen Server · {mask(both.key)} · "
-    named = f"Customer {customer} named Name: no name → , now Larch Street Clinic"
-    of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created", named]
-    for query in (
-        f"customer={customer}",
-        "customer=Larch+Street+Clinic",
-        f"customer={customer}&period=today",
-    ):
-        rows = rows_of(carol, f"?{query}")
+    name = f"Customer {customer} named Name: no name → , now Larch Street Clinic"
+    of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created", name]
+    for query in (f"{customer}", "Larch+Street+Clinic", f"{customer}&period=today"):
+        rows = rows_of(carol, f"?customer={query}")
         assert [row.partition(" a program")[0].partition(" tests")[0] for row in rows] == of_customer
     assert len(rows_of(carol, "?product=Lumen+Server")) == 3
     assert len(rows_of(carol, f"?product={product}&license={one.id}")) == 1
