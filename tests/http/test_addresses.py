@@ -23,6 +23,7 @@ from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
+MISSING = "Consumer key or secret is missing."
 NO_ROUTE = "No route was found matching the URL and request method."
 
 
@@ -61,12 +62,7 @@ def test_slashes_too_many_are_ignored_in_management_calls_with_the_same_authenti
 ) -> None:
     path = path.format(key=key)
     assert vendor.get(path, query="per_page=1").status == 200
-    assert_refused(
-        program.get(path),
-        "Consumer key or secret is missing.",
-        code="lmfwc_rest_authentication_error",
-        status=401,
-    )
+    assert_refused(program.get(path), MISSING, code="lmfwc_rest_authentication_error", status=401)
 
 
 ROUTE = "/lmfwc/v2/licenses/{call}/{key}"
@@ -124,31 +120,25 @@ def test_keys_in_rest_route_are_decoded_once(vendor: Client, program: Client, ho
     assert reply.data["licenseKey"] == key
 
 
-@pytest.mark.parametrize("site", ["/", "/index.php"])
-@pytest.mark.parametrize("how", [PLAIN, ENCODED])
+@each_row("site", ["/", "/index.php"])
+@each_row("how", [PLAIN, ENCODED])
 def test_rest_route_has_the_same_authentication(
-    *, server: RunningServer, vendor: Client, program: Client, key: str, site: str, how: str
+    *, vendor: Client, program: Client, key: str, site: str, how: str
 ) -> None:
-    credentials = server.api_key()
+    key_, secret = credentials = vendor.credentials or ("", "")
     for path, query in (("licenses", "per_page=1"), (license_path(key), ""), ("nothing/at/all", "")):
         route = rest_route(f"/lmfwc/v2/{path}", how)
         asked = f"{route}&{query}".rstrip("&")
         bare = program.get(site, query=asked)
-        assert_refused(
-            bare,
-            "Consumer key or secret is missing.",
-            code="lmfwc_rest_authentication_error",
-            status=401,
-        )
+        assert_refused(bare, MISSING, code="lmfwc_rest_authentication_error", status=401)
         assert "Basic" in (bare.header("www-authenticate") or "")
         by_header = program.get(site, query=asked, headers={"Authorization": basic(*credentials)})
-        key_, secret = credentials
         by_query = program.get(site, query=f"{asked}&consumer_key={key_}&consumer_secret={secret}")
         plain = vendor.get(path, query=query)
         assert by_header.body == by_query.body == plain.body
         assert by_header.status == by_query.status == plain.status
-        wrong = program.get(site, query=f"{asked}&consumer_key={key_}&consumer_secret=cs_no")
-        assert wrong.status == 401
+        wrong = f"{asked}&consumer_key={key_}&consumer_secret=cs_no"
+        assert program.get(site, query=wrong).status == 401
 
 
 def test_rest_route_takes_every_method(vendor: Client) -> None:
@@ -264,11 +254,8 @@ def test_root_and_namespace_are_settings(elsewhere: RunningServer) -> None:
     credentials = elsewhere.api_key()
     with Client(elsewhere, credentials, root="/api/json/shop/v2/") as vendor, Client(elsewhere) as program:
         key = vendor.license()
-        for path in (
-            f"/api/json/shop/v2/licenses/validate/{key}",
-            f"//api//json/shop/v2/licenses/validate/{key}/",
-        ):
-            assert program.get(path).data["licenseKey"] == key
+        for root in ("/api/json/shop/v2", "//api//json/shop/v2/"):
+            assert program.get(f"{root}/licenses/validate/{key}").data["licenseKey"] == key
         for how in (PLAIN, ENCODED):
             query = rest_route(f"/shop/v2/licenses/validate/{key}", how)
             assert program.get("/", query=query).data["licenseKey"] == key

@@ -139,16 +139,6 @@ def test_a_list_for_http_1_0_comes_in_one_piece(server: RunningServer, vendor: C
     assert json.loads(body)["success"] is True
 
 
-def test_an_answer_that_is_due_comes_before_the_refusal_of_what_follows(
-    server: RunningServer, vendor: Client
-) -> None:
-    key = vendor.license()
-    request = f"GET {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    answer = exchange(server, request + b"\x01\x02garbage\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b'"timesActivated":1' in answer
-
-
 def test_a_doubled_header_cannot_hide_a_prefetch(server: RunningServer, vendor: Client) -> None:
     key = vendor.license()
     prefetch = "Sec-Purpose: prefetch\r\nSec-Purpose: x\r\nConnection: close\r\n"

@@ -277,28 +277,21 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
 
 
 @in_a_loop
-async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> None:
+async def test_jobs_are_forgotten_after_a_season_and_their_files_after_a_day(house: House) -> None:
+    recently = a_moment_ago() - JOBS_KEPT + timedelta(hours=1)
+    old, new = (
+        run_job(house.executor, house.storage, a_change("disable"), now=moment)
+        for moment in (recently - timedelta(hours=2), recently)
+    )
     # Long ago, as the server sees it.
-    job = run_job(house.executor, house.storage, Export(search=ALL), now=NOW)
+    with_file = run_job(house.executor, house.storage, Export(search=ALL), now=NOW)
     kept = decide(house.executor, start(Export(search=ALL)))
     async with house.open() as (_, work):
         await house.ended(kept.id)
-        await until(lambda: not has_file(house, job.id), "the end of the old file")
-        await delete_old_jobs(work._aside.read, work._desk.execute)
-    assert has_file(house, kept.id)
-
-
-@in_a_loop
-async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None:
-    recently = a_moment_ago() - JOBS_KEPT + timedelta(hours=1)
-    old = run_job(house.executor, house.storage, a_change("disable"), now=recently - timedelta(hours=2))
-    new = run_job(house.executor, house.storage, a_change("enable"), now=recently)
-    waiting = decide(house.executor, start(a_change("disable")))
-    async with house.open():
+        await until(lambda: not has_file(house, with_file.id), "the end of the old file")
         await until(lambda: not is_known(house, old), "the end of the old job")
-        await house.ended(waiting.id)
-    assert is_known(house, new)
-    assert is_known(house, waiting)
+        await delete_old_jobs(work._aside.read, work._desk.execute)
+    assert (has_file(house, kept.id), is_known(house, new)) == (True, True)
 
 
 def is_known(house: House, job: Job) -> bool:

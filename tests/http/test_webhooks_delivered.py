@@ -221,23 +221,3 @@ def test_a_process_that_stops_gives_up_its_claims_and_loses_nothing(tmp_path: Pa
         asyncio.run(run(receiver, is_first=True))
         asyncio.run(run(receiver, is_first=False))
     assert len(set(receiver.event_ids)) == 30
-
-
-def test_a_private_address_is_refused_without_the_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.http.test_webhooks_delivered.ALLOWED", ())
-
-    async def run(receiver: Receiver) -> None:
-        async with delivering(tmp_path) as process:
-            await process.add(receiver)
-            await process.do(create("A"))
-            asked = ListDeliveries(endpoint_id=1, paging=Paging(sort="created_at"))
-            async with asyncio.timeout(_PATIENCE):
-                while not (found := (await process.desk.query(asked)).items) or not found[0].attempts:
-                    await asyncio.sleep(0.01)
-            assert "webhook_networks" in found[0].answer
-
-    with receiving() as receiver:
-        asyncio.run(run(receiver))
-    assert receiver.connections == 0
