@@ -38,18 +38,11 @@ def provider() -> Iterator[Provider]:
 def server(
     provider: Provider, database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    settings: dict[str, Any] = {
-        "oidc_issuer": provider.issuer,
-        "oidc_client_id": CLIENT,
-        "oidc_client_secret": SECRET,
-        "oidc_administrators": "admins",
-        "oidc_support": "helpers, desk",
-        "oidc_readers": "staff",
-        "trusted_proxies": "127.0.0.1",
-        "require_second_factor": "all",
-    }
-    folder = tmp_path_factory.mktemp("company") / "data"
-    with running(folder, database, **settings, **NO_LIMITS, **MAIL_WAITS) as server:
+    roles = {"administrators": "admins", "support": "helpers, desk", "readers": "staff"}
+    client = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": SECRET}
+    settings: dict[str, Any] = {f"oidc_{name}": value for name, value in (roles | client).items()}
+    settings |= {"trusted_proxies": "127.0.0.1", "require_second_factor": "all", **NO_LIMITS, **MAIL_WAITS}
+    with running(tmp_path_factory.mktemp("company") / "data", database, **settings) as server:
         make_users(server, "ada")
         yield server
     assert_clean(server)
@@ -59,12 +52,8 @@ def server(
 @pytest.fixture(autouse=True)
 def honest(provider: Provider) -> None:
     """Each test begins with an honest provider, whose account is Eva of the support."""
-    provider.claims = {
-        "sub": "eva-1",
-        "email": "eva@example.com",
-        "email_verified": True,
-        "groups": ["all", "desk"],
-    }
+    eva = {"sub": "eva-1", "email": "eva@example.com", "email_verified": True}
+    provider.claims = eva | {"groups": ["all", "desk"]}
     provider.information, provider.forge, provider.documents = {}, None, {}
 
 
@@ -93,9 +82,8 @@ def sign_in(server: RunningServer, provider: Provider, **claims: Any) -> Visitor
 
 
 def users(server: RunningServer) -> dict[str, tuple[str, str | None]]:
-    return {
-        name: (role, subject) for name, role, subject in server.sql("SELECT name, role, subject FROM users")
-    }
+    rows = server.sql("SELECT name, role, subject FROM users")
+    return {name: (role, subject) for name, role, subject in rows}
 
 
 def change(server: RunningServer, statement: str) -> None:
@@ -297,23 +285,16 @@ def test_an_answer_is_used_once(server: RunningServer, provider: Provider) -> No
 
 def test_a_provider_that_is_not_what_it_should_be_is_not_used(provider: Provider) -> None:
     good, path = provider.configuration(), "/.well-known/openid-configuration"
-    wrong: dict[str, tuple[int, bytes]] = {
-        "other issuer": (200, json.dumps(good | {"issuer": "https://login.example.org"}).encode()),
-        "token endpoint without TLS": (
-            200,
-            json.dumps(good | {"token_endpoint": "http://login.example.org/token"}).encode(),
-        ),
-        "an address with a header in it": (
-            200,
-            json.dumps(good | {"authorization_endpoint": f"{provider.issuer}/a?b\r\nset-cookie: c"}).encode(),
-        ),
-        "keys of a file": (200, json.dumps(good | {"jwks_uri": "file:///etc/passwd"}).encode()),
-        "no token endpoint": (200, json.dumps({"issuer": provider.issuer}).encode()),
-        "no JSON": (200, b"<html>"),
-        "oversized": (200, json.dumps(good | {"x": "x" * 600_000}).encode()),
-        "an error": (500, b"{}"),
-        "moved": (302, b""),
+    altered = {
+        "other issuer": good | {"issuer": "https://login.example.org"},
+        "token endpoint without TLS": good | {"token_endpoint": "http://login.example.org/token"},
+        "a header": good | {"authorization_endpoint": f"{provider.issuer}/a?b\r\nset-cookie: c"},
+        "keys of a file": good | {"jwks_uri": "file:///etc/passwd"},
+        "no token endpoint": {"issuer": provider.issuer},
+        "oversized": good | {"x": "x" * 600_000},
     }
+    wrong = {name: (200, json.dumps(document).encode()) for name, document in altered.items()}
+    wrong |= {"no JSON": (200, b"<html>"), "an error": (500, b"{}"), "moved": (302, b"")}
     believed = []
     for name, (status, body) in wrong.items():
         provider.documents = {path: (status, body, {"location": f"{provider.issuer}/elsewhere"})}
@@ -334,30 +315,24 @@ def test_a_provider_that_is_not_what_it_should_be_is_not_used(provider: Provider
 
 def test_keys_are_rotated(server: RunningServer, provider: Provider) -> None:
     sign_in(server, provider).http.close()
-    provider.key = RSAKey.generate_key(2048, {"kid": "second"})
-    provider.keys = [*provider.keys, provider.key]
-    sign_in(server, provider).http.close()
-    provider.key = ECKey.generate_key("P-256", {"kid": "third"})
-    provider.keys = [provider.key, *provider.keys[1:]]
-    sign_in(server, provider).http.close()
+    for key in (RSAKey.generate_key(2048, {"kid": "second"}), ECKey.generate_key("P-256", {"kid": "third"})):
+        provider.key, provider.keys = key, [*provider.keys[-1:], key]
+        sign_in(server, provider).http.close()
 
 
 def test_who_loses_the_group_loses_the_session_and_the_role_follows_the_group(
     server: RunningServer, provider: Provider
 ) -> None:
     with sign_in(server, provider, sub="kim", email="kim@example.com", groups=["staff"]) as kim:
-        ends = server.sql(
-            "SELECT ends_at - created_at FROM sessions ORDER BY created_at DESC, ends_at LIMIT 1"
-        )
-        assert ends == [(3600,)]
+        query = "SELECT ends_at - created_at FROM sessions ORDER BY created_at DESC, ends_at LIMIT 1"
+        assert server.sql(query) == [(3600,)]
         assert users(server)["kim@example.com"][0] == "reader"
         # The check: an hour later, the page leads to the provider and back to itself.
         change(server, "UPDATE sessions SET ends_at = created_at WHERE user_id = (SELECT max(id) FROM users)")
         moved = kim.get("/licenses?status=sold")
         assert urlsplit(moved.headers["location"]).path == "/admin/sign-in/company"
-        back = come_back(
-            kim, provider.authorize(begin(kim, moved.headers["location"].removeprefix("/admin")))
-        )
+        way = begin(kim, moved.headers["location"].removeprefix("/admin"))
+        back = come_back(kim, provider.authorize(way))
         assert back.headers["location"] == "/admin/licenses?status=sold"
         sign_in(server, provider, groups=["helpers"]).http.close()
         assert users(server)["kim@example.com"][0] == "support"
@@ -448,16 +423,9 @@ def test_what_was_typed_is_kept_on_the_way_to_the_provider_and_back(
 def test_a_provider_is_set_up_in_the_pages_and_its_secret_is_shown_to_nobody(
     provider: Provider, database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    form: dict[str, Any] = {
-        "oidc_issuer": provider.issuer,
-        "oidc_client_id": CLIENT,
-        "oidc_scopes": "openid email",
-        "oidc_roles_claim": "realm.roles",
-        "oidc_administrators": "",
-        "oidc_support": "desk",
-        "oidc_readers": "",
-        "oidc_check_minutes": "30",
-    }
+    form: dict[str, Any] = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT}
+    form |= {"oidc_scopes": "openid email", "oidc_roles_claim": "realm.roles", "oidc_check_minutes": "30"}
+    form |= {"oidc_administrators": "", "oidc_support": "desk", "oidc_readers": ""}
     with running(tmp_path_factory.mktemp("pages") / "data", database, **NO_LIMITS) as server:
         make_users(server, "ada")
         with Visitor(server) as ada:
