@@ -9,10 +9,12 @@ from typing import Any, cast
 import httpx
 
 from keywright.core.command import Origin
+from keywright.jobs import store as job_store
+from keywright.jobs.model import Job, JobState
 from keywright.licensing.activations.model import Activate, Activation
 from keywright.licensing.licenses.model import CreateLicense, License, Status
 from keywright.search import license_pages, projector
-from tests.http.admin_browser import Visitor, asked, decide, look_up
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said, wait_for_job
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
 
@@ -59,6 +61,31 @@ def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]
     """The events of the license, oldest first: name, actor and details."""
     rows = server.sql("SELECT name, actor, details FROM events WHERE license_id = ? ORDER BY id", license.id)
     return [(name, actor, None if details is None else json.loads(details)) for name, actor, details in rows]
+
+
+def names_of(server: RunningServer, license: License) -> list[str]:
+    """The names of the events of the license, oldest first."""
+    return [name.removeprefix("license.") for name, _, _ in events(server, license)]
+
+
+def last_event(visitor: Visitor, name: str) -> str:
+    """The details of the latest event of this name."""
+    query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
+    return str(visitor.server.sql(query, name)[0][0])
+
+
+def ended_job(server: RunningServer, number: int) -> Job:
+    """The job, when it is done."""
+    wait_for_job(server, number)
+    job: Job = look_up(server, lambda tx: job_store.find_job(tx, number))
+    assert job.state is JobState.DONE, job.messages
+    return job
+
+
+def followed(visitor: Visitor, answer: httpx.Response) -> str:
+    """What the page says to which a form leads; the answer itself where it leads nowhere."""
+    place = answer.headers.get("location")
+    return said(answer if place is None else visitor.get(place.removeprefix("/admin")))
 
 
 def follow(server: RunningServer) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.http.admin_browser import PASSWORD, Visitor, asked, make_users, said
+from tests.http.admin_browser import PASSWORD, Visitor, make_users, said
 from tests.server import RunningServer
 
 DATABASES = ("sqlite",)
@@ -58,26 +58,18 @@ def test_a_new_password_ends_every_other_session(visitor: Visitor) -> None:
         again.sign_in(visitor.name, NEW)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "repeated", "complaint"),
-    [
+def test_a_new_password_needs_the_old_one_and_a_good_one(visitor: Visitor) -> None:
+    for old, new, repeated, complaint in (
         ("wrong", NEW, NEW, "This is not your password."),
         (PASSWORD, "short", "short", "A password has at least 12 characters."),
         (PASSWORD, NEW, f"{NEW} ", "The two passwords are not the same."),
-        (PASSWORD, "", "", "A password has at least 12 characters."),
         (PASSWORD, "x" * 1025, "x" * 1025, "A password has at most 1,024 characters."),
-    ],
-)
-def test_a_new_password_needs_the_old_one_and_a_good_one(
-    visitor: Visitor, old: str, new: str, repeated: str, complaint: str
-) -> None:
-    fields = {"password": old, "new_password": new, "repeated": repeated}
-    answer = visitor.post("/account/password", **fields)
-    assert answer.status_code == 422
-    assert complaint in said(answer)
-    assert NEW not in answer.text
-    with elsewhere(visitor):
-        pass
+    ):
+        fields = {"password": old, "new_password": new, "repeated": repeated}
+        answer = visitor.post("/account/password", **fields)
+        assert (answer.status_code, complaint in said(answer)) == (422, True)
+        assert NEW not in answer.text
+    elsewhere(visitor).http.close()
 
 
 def test_spaces_belong_to_a_password(visitor: Visitor) -> None:
@@ -124,16 +116,6 @@ def test_the_colors_are_kept_without_a_program_in_the_browser(visitor: Visitor) 
     assert scheme(visitor) == "light"
     visitor.post("/theme", theme="system")
     assert scheme(visitor) == "light dark"
-
-
-def test_what_was_done_is_in_the_events(visitor: Visitor) -> None:
-    since = asked()["context"].now
-    change(visitor, PASSWORD, NEW, NEW)
-    visitor.post("/sign-out")
-    ((number,),) = visitor.server.sql("SELECT id FROM users WHERE name = ?", visitor.name)
-    query = "SELECT name FROM events WHERE actor = ? AND occurred_at >= ? ORDER BY id"
-    names = [name for (name,) in visitor.server.sql(query, f"user:{number}", int(since.timestamp()))]
-    assert names[-2:] == ["user.changed", "user.signed_out"]
 
 
 def test_pages_speak_what_the_browser_asks_for_until_the_user_chooses(visitor: Visitor) -> None:

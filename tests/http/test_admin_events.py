@@ -174,21 +174,6 @@ def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visito
 
 
 @pytest.mark.databases(*KINDS)
-def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
-    decide(carol.server, *(named(NameKind.CUSTOMER, number, f"customer {number}") for number in range(120)))
-    seen, path = list[str](), "/events?what=name.saved"
-    for _ in range(5):
-        page = carol.get(path)
-        seen += re.findall(r"Customer \d+ named", said(page))
-        older = re.search(r'href="/admin(/events\?[^"]*)" rel="next"', page.text)
-        assert ("Newest" in said(page)) == ("before" in path)
-        if older is None:
-            break
-        path = unescape(older[1])
-    assert seen == [f"Customer {number} named" for number in reversed(range(120))]
-
-
-@pytest.mark.databases(*KINDS)
 def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     server: RunningServer, carol: Visitor
 ) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright.jobs import store as job_store
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.products import NameKind
-from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title, wait_for_job
+from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import (
     a_number,
     activate,
+    ended_job,
     events,
     follow,
     found,
@@ -44,14 +44,7 @@ def hidden(answer: httpx.Response) -> dict[str, Any]:
 def start(bob: Visitor, answer: httpx.Response, **fields: str) -> Job:
     """Press the page's button; returns the job when it is over."""
     number = int(where_to(bob.post("/licenses/bulk/start", **hidden(answer) | fields)).split("/")[-1])
-    return over(bob.server, number)
-
-
-def over(server: RunningServer, number: int) -> Job:
-    wait_for_job(server, number)
-    job: Job = look_up(server, lambda tx: job_store.find_job(tx, number))
-    assert job.state is JobState.DONE, job.messages
-    return job
+    return ended_job(bob.server, number)
 
 
 def test_the_theme_can_be_changed_on_a_page_that_answered_a_form(server: RunningServer, bob: Visitor) -> None:
@@ -179,10 +172,7 @@ def test_nothing_is_done_where_nothing_was_chosen(server: RunningServer, bob: Vi
     for fields in (
         {"what": "delete", "is_sure": "yes"},
         {"what": "explode", "scope": "all"},
-        {"what": "disable", "id": "x"},
-        {"what": "disable", "id": "9223372036854775808"},
-        {"what": "disable", "id": "9" * 5_000},
-        {"what": "disable", "id": "\u0663"},
+        *({"what": "disable", "id": one} for one in ("x", "9223372036854775808", "9" * 5_000, "\u0663")),
         {"what": "disable", "scope": "all", "status": "gone"},
     ):
         assert bob.post("/licenses/bulk/start", **fields).status_code == 400
@@ -214,7 +204,7 @@ def test_what_is_filtered_or_selected_is_exported(server: RunningServer, ada: Vi
         ({"id": [str(one.id) for one in licenses[:2]]}, "2 selected licenses", 2),
     ):
         path = where_to(ada.post("/licenses/bulk", what="export", **fields))
-        assert over(server, int(path.removeprefix("/jobs/"))).total == amount
+        assert ended_job(server, int(path.removeprefix("/jobs/"))).total == amount
         assert words in said(ada.get(path))
         file = ada.post(f"{path}/file").text
         assert [one.key in file for one in licenses] == [number < amount for number in range(3)]

@@ -13,7 +13,17 @@ from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.provisioning.products import NewFeature
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
-from tests.http.admin_licenses import a_key, a_number, activate, events, found, is_there, make, where_to
+from tests.http.admin_licenses import (
+    a_key,
+    a_number,
+    activate,
+    events,
+    found,
+    is_there,
+    make,
+    names_of,
+    where_to,
+)
 from tests.http.asking import Client
 from tests.makers import create_policy, create_product
 from tests.portal import make_product
@@ -25,10 +35,6 @@ DATABASES = ("sqlite",)
 SCRIPT = "<script>alert(1)</script>"
 
 
-def names_of(server: RunningServer, license: Any) -> list[str]:
-    return [name.removeprefix("license.") for name, _, _ in events(server, license)]
-
-
 def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
     """The latest event, which Bob has made, and its details."""
     ((bob,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
@@ -38,16 +44,6 @@ def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
 
 
 # --- making ---------------------------------------------------------------------------------------
-
-
-def test_a_new_license_is_offered_a_key_that_nobody_can_guess(bob: Visitor) -> None:
-    offered = []
-    for _ in range(2):
-        field = re.search(r'<input[^>]*value="([^"]*)"[^>]*name="key"', bob.get("/licenses/new").text)
-        assert field is not None
-        offered.append(field[1])
-    assert offered[0] != offered[1]
-    assert all(re.fullmatch("([A-Z2-9]{5}-){5}[A-Z2-9]{5}", one) for one in offered)
 
 
 @pytest.mark.smoke
@@ -83,19 +79,19 @@ def found_by(server: RunningServer, key: str) -> Any:
     return look_up(server, lambda tx: license_store.find_licenses(tx, [key]))[key]
 
 
-def test_a_new_license_is_for_one_device_unless_no_limit_is_chosen(bob: Visitor) -> None:
+def test_a_new_license_has_a_new_key_for_one_device_unless_no_limit_is_chosen(
+    server: RunningServer, bob: Visitor
+) -> None:
     page = bob.get("/licenses/new").text
+    assert re.search(r'<input[^>]*value="([A-Z2-9]{5}-){5}[A-Z2-9]{5}"[^>]*name="key"', page)
     assert re.search(r'value="1"[^>]*name="times_activated_max"', page)
     assert re.search(r'name="unlimited" value="yes">', page)
-    answer = bob.post("/licenses/new", key=a_key(), status="active")
+    fields = {"key": a_key(), "status": "active"}
+    answer = bob.post("/licenses/new", **fields)
     assert answer.status_code == 422
     assert "Type how many devices, or choose no limit." in said(answer)
-
-
-def test_other_empty_fields_mean_nothing(server: RunningServer, bob: Visitor) -> None:
-    key = a_key()
-    bob.post("/licenses/new", key=key, status="active", unlimited="yes")
-    license = found_by(server, key)
+    bob.post("/licenses/new", **fields, unlimited="yes")
+    license = found_by(server, fields["key"])
     assert (license.times_activated_max, license.expires_at, license.valid_for_days) == (None, None, None)
     assert (license.product_id, license.customer_id, license.order_id) == (None, None, None)
 

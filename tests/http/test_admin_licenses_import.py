@@ -6,14 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright.jobs import store as job_store
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.store import find_licenses
 from keywright.provisioning.importers.uploads import MAX_UPLOAD
 from keywright.provisioning.products import NameKind
-from tests.http.admin_browser import Visitor, decide, look_up, said, title, wait_for_job
-from tests.http.admin_licenses import a_key, a_number, where_to
+from tests.http.admin_browser import Visitor, decide, look_up, said, title
+from tests.http.admin_licenses import a_key, a_number, ended_job, where_to
 from tests.makers import save_name
 from tests.portal import PortalVisitor
 from tests.server import RunningServer
@@ -43,11 +42,7 @@ def do(visitor: Visitor, path: str, fields: dict[str, str], what: str) -> httpx.
 
 def finish(server: RunningServer, answer: httpx.Response) -> Job:
     """The job that a form has started, at its end."""
-    number = int(where_to(answer).split("/")[-1])
-    wait_for_job(server, number)
-    job: Job = look_up(server, lambda tx: job_store.find_job(tx, number))
-    assert job.state is JobState.DONE, job.messages
-    return job
+    return ended_job(server, int(where_to(answer).split("/")[-1]))
 
 
 def by_key(server: RunningServer, *keys: str) -> list[Any]:

@@ -13,19 +13,13 @@ from keywright.delivery.mail.store import MAILS
 from keywright.engine.queue import ClaimItem
 from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import HOLD_WAITING, queue_mail
-from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said
+from tests.http.admin_licenses import followed
 from tests.makers import NOW, find_items
+from tests.portal import make_customer
 from tests.server import NO_LIMITS, RunningServer, running
 
 PATH = "/mail-templates/expiring?language=en&product=0"
-
-
-def after(answer: httpx.Response, visitor: Visitor) -> str:
-    """What the page says to which an answer leads; the answer's own page where it leads nowhere."""
-    if answer.status_code != 303:
-        return said(answer)
-    return said(visitor.get(answer.headers["location"].removeprefix("/admin")))
 
 
 def queue(server: RunningServer, unique: str, customer_id: int) -> int:
@@ -56,10 +50,7 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def customer(server: RunningServer) -> int:
-    [made] = decide(
-        server, CreateCustomer(**asked(fields=NewCustomer(email="eva.canary@example.com", name="Eva")))
-    )
-    return int(made.id)
+    return make_customer(server, "eva.canary@example.com", name="Eva")
 
 
 def test_mails_are_seen_with_their_state_and_without_the_whole_address(
@@ -72,30 +63,30 @@ def test_mails_are_seen_with_their_state_and_without_the_whole_address(
     refuse(server, number)
     assert "given up 550 no such user" in said(bob.get("/mails?state=failed"))
     assert "eva.canary@" not in ada.get("/mails").text + ada.get(f"/mails/{number}").text
-    assert "The mail is queued again." in after(bob.post(f"/mails/{number}/again"), bob)
+    assert "The mail is queued again." in followed(bob, bob.post(f"/mails/{number}/again"))
     assert server.sql("SELECT state, attempts FROM mail_outbox WHERE id = ?", number) == [("waiting", 0)]
 
 
 def test_mails_are_found_by_person_and_sent_again_from_the_customers_page(
     server: RunningServer, bob: Visitor, carol: Visitor, customer: int
 ) -> None:
-    [other] = decide(server, CreateCustomer(**asked(fields=NewCustomer(email="fay@example.com", name="Fay"))))
-    number = queue(server, "of fay", int(other.id))
+    other = make_customer(server, "fay@example.com", name="Fay")
+    number = queue(server, "of fay", other)
     refuse(server, number)
-    for who in ("FAY@example.com", "Fay", str(other.id)):
+    for who in ("FAY@example.com", "Fay", str(other)):
         page = said(bob.get(f"/mails?to={who}"))
         assert ("f…@example.com" in page, "e…@example.com" in page) == (True, False), who
     filtered = bob.get("/mails?to=Fay&state=failed").text
     assert {f'<a href="/admin/mails?{one}"' in filtered for one in ("state=failed", "to=Fay")} == {True}
     for who in ("nobody@example.com", "Nobody"):
         assert "No mails" in said(bob.get(f"/mails?to={who}"))
-    here = bob.get(f"/customers/{other.id}")
+    here = bob.get(f"/customers/{other}")
     assert "Expired given up" in said(here)
     assert f'action="/admin/mails/{number}/again#timeline"' in here.text
-    assert f'action="/admin/mails/{number}/again#timeline"' not in carol.get(f"/customers/{other.id}").text
-    again = bob.post(f"/mails/{number}/again", customer=str(other.id))
-    assert again.headers["location"] == f"/admin/customers/{other.id}"
-    assert "Expired waiting" in said(bob.get(f"/customers/{other.id}"))
+    assert f'action="/admin/mails/{number}/again#timeline"' not in carol.get(f"/customers/{other}").text
+    again = bob.post(f"/mails/{number}/again", customer=str(other))
+    assert again.headers["location"] == f"/admin/customers/{other}"
+    assert "Expired waiting" in said(bob.get(f"/customers/{other}"))
 
 
 def test_held_mails_wait_for_a_decision(server: RunningServer, ada: Visitor, customer: int) -> None:
@@ -103,7 +94,7 @@ def test_held_mails_wait_for_a_decision(server: RunningServer, ada: Visitor, cus
     with opened(server) as storage:
         run_write(storage, lambda tx: tx.connection.exec_driver_sql(HOLD_WAITING))
     assert "A backup was restored." in said(ada.get("/mails"))
-    assert "dropped" in after(ada.post("/mails/held", decision="drop"), ada)
+    assert "dropped" in followed(ada, ada.post("/mails/held", decision="drop"))
     assert server.sql("SELECT state FROM mail_outbox WHERE id = ?", number) == [("dropped",)]
     assert "A backup was restored." not in said(ada.get("/mails"))
 
@@ -124,10 +115,10 @@ def test_a_template_is_checked_with_its_line_and_saved(server: RunningServer, ad
     assert server.count("mail_templates") == 0
     assert "Dear Dora Example" in said(save(ada, do="preview"))
     assert server.count("mail_templates") == 0
-    assert "The template is saved." in after(save(ada), ada)
+    assert "The template is saved." in followed(ada, save(ada))
     assert "Dear {{ customer.name }}" in said(ada.get(PATH))
     assert "English" in said(ada.get("/mail-templates"))
-    assert "The built-in template is used again." in after(ada.post(PATH.replace("?", "/delete?")), ada)
+    assert "The built-in template is used again." in followed(ada, ada.post(PATH.replace("?", "/delete?")))
     assert server.count("mail_templates") == 0
 
 
@@ -143,10 +134,10 @@ def test_the_html_is_previewed_where_it_can_do_nothing(ada: Visitor) -> None:
 
 def test_a_test_mail_goes_to_my_own_address(server: RunningServer, ada: Visitor) -> None:
     path = PATH.replace("?", "/test?")
-    assert "Set your e-mail address" in after(ada.post(path), ada)
+    assert "Set your e-mail address" in followed(ada, ada.post(path))
     assert ada.post("/account/email", email="nobody").status_code == 422
-    assert "is saved" in after(ada.post("/account/email", email="ada@example.com"), ada)
-    assert "The test mail waits" in after(ada.post(path), ada)
+    assert "is saved" in followed(ada, ada.post("/account/email", email="ada@example.com"))
+    assert "The test mail waits" in followed(ada, ada.post(path))
     [(subject,)] = server.sql("SELECT subject FROM mail_outbox ORDER BY id DESC LIMIT 1")
     assert subject == '{"is_sample":true}'
     assert "a…@example.com" in said(ada.get("/mails"))

@@ -1,15 +1,11 @@
 """The pages about notices: written, published, mailed to the customers affected, withdrawn."""
 
-from typing import Any
-
-from keywright.core.command import Context, Origin
 from keywright.licensing.activations.model import ActivateDevice, Device
-from keywright.licensing.licenses.model import CreateLicense, Status
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
-from keywright.provisioning.products import CreateProduct, NewProduct
-from tests.http.admin_browser import Visitor, decide, said, title
+from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.http.admin_licenses import make
 from tests.http.test_admin_undo import undo_form
-from tests.makers import NOW
+from tests.makers import create_product
 from tests.server import wait_until
 
 DATABASES = ("sqlite",)
@@ -17,27 +13,20 @@ DATABASES = ("sqlite",)
 
 def make_customers(bob: Visitor) -> None:
     """Two with a device of the product 55, one of them without an address."""
-    context = Context(NOW, Origin("cli:root", "", ""))
-    decide(bob.server, CreateProduct(context=context, fields=NewProduct(id=55, name="Noted")))
+    decide(bob.server, create_product(55))
     for number, email in ((5501, "noor@example.com"), (5502, None)):
         fields = NewCustomer(id=number, name=f"Noor {number}", email=email)
         key, device = f"NOTED-{number}", Device(f"device-{number}", app_version="3.1")
-        decide(bob.server, CreateCustomer(context=context, fields=fields))
-        about: dict[str, Any] = {"product_id": 55, "customer_id": number, "status": Status.ACTIVE}
-        decide(bob.server, CreateLicense(context=context, key=key, **about))
-        decide(bob.server, ActivateDevice(context=context, license=key, device=device))
+        decide(bob.server, CreateCustomer(**asked(fields=fields)))
+        make(bob.server, key=key, product_id=55, customer_id=number)
+        decide(bob.server, ActivateDevice(**asked(license=key, device=device)))
 
 
 def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visitor) -> None:
     """The preview has how many customers it affects, and who they are."""
     make_customers(bob)
-    form = {
-        "product_id": "55",
-        "title": "A hole",
-        "affected": "< x",
-        "severity": "high",
-        "is_security": "yes",
-    }
+    form = {"product_id": "55", "title": "A hole", "affected": "< x", "severity": "high"}
+    form["is_security"] = "yes"
     assert "must be a version such as" in said(bob.post("/notices/new", **form))
     form |= {"affected": "< 3.2.1", "fixed_in": "3.2.1", "text": "Please update."}
     path = bob.post("/notices/new", **form).headers["location"].removeprefix("/admin")
@@ -73,15 +62,9 @@ def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visit
 
 
 def test_a_deleted_draft_of_a_notice_is_restored(bob: Visitor) -> None:
-    context = Context(NOW, Origin("cli:root", "", ""))
-    decide(bob.server, CreateProduct(context=context, fields=NewProduct(id=56, name="Drafted")))
-    form = {
-        "product_id": "56",
-        "title": "A draft",
-        "affected": ">= 1",
-        "severity": "low",
-        "is_security": "no",
-    }
+    decide(bob.server, create_product(56))
+    form = {"product_id": "56", "title": "A draft", "affected": ">= 1", "severity": "low"}
+    form["is_security"] = "no"
     path = bob.post("/notices/new", **form).headers["location"].removeprefix("/admin")
     bob.post(f"{path}/delete")
     page = bob.get("/notices")

@@ -3,23 +3,29 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.model import License, UpdateLicense
-from tests.concurrency.instances import instances
-from tests.http.admin_browser import Visitor, asked, decide, make_users, said
-from tests.http.admin_licenses import a_key, a_number, activate, events, found, is_there, make, where_to
+from keywright.licensing.licenses.model import UpdateLicense
+from tests.http.admin_browser import Visitor, asked, decide, said
+from tests.http.admin_licenses import (
+    a_key,
+    a_number,
+    activate,
+    found,
+    is_there,
+    make,
+    names_of,
+    where_to,
+)
 from tests.makers import create_policy
 from tests.server import RunningServer
 
 DATABASES = ("sqlite",)
 
-SECRET = "a secret of tests with 32 letters"
 _ONCE = re.compile(r'name="once" value="([^"]+)"')
 
 
@@ -32,10 +38,6 @@ def value(answer: httpx.Response) -> str:
     """The own value of the page's one form."""
     (found,) = values(answer)
     return str(found)
-
-
-def names_of(server: RunningServer, license: License) -> list[str]:
-    return [name.removeprefix("license.") for name, _, _ in events(server, license)]
 
 
 def is_taken(server: RunningServer, place: Activation) -> bool:
@@ -65,6 +67,8 @@ def test_a_form_that_is_sent_twice_makes_one_thing_and_without_a_value_two(
         ("jobs", "/licenses/bulk", page[0], all_of_order | {"what": "export"}),
         ("jobs", "/licenses/bulk", page[1], {"id": str(license.id), "what": "export"}),
         ("jobs", generate, value(ada.get(generate)), {"amount": "3", "status": "active"}),
+        ("products", "/products/new", value(ada.get("/products/new")), {"name": "Own"}),
+        ("customers", "/customers/new", value(ada.get("/customers/new")), {"name": "Own"}),
         ("policies", "/policies/new", value(ada.get("/policies/new")), policy | {"max_activations": "1"}),
         (
             *("licenses", "/licenses/new", value(ada.get("/licenses/new"))),
@@ -203,27 +207,3 @@ def test_forms_that_come_at_the_same_time_have_one_effect(server: RunningServer,
         assert server.count("jobs") == before + 1
     for window in windows:
         window.http.close()
-
-
-@pytest.mark.timeout(300)
-def test_forms_that_come_to_two_servers_at_the_same_time_have_one_effect(tmp_path: Path) -> None:
-    with instances(tmp_path, 2, secret=SECRET) as servers:
-        # For what is decided beside them.
-        (servers[0].data_dir / "secret").write_text(SECRET)
-        make_users(servers[0])
-        with Visitor(servers[0]) as bob:
-            bob.sign_in("bob")
-            path = f"/policies/{a_policy(servers[0])}/generate"
-            windows = [in_another_window(bob, servers[number % 2]) for number in range(4)]
-            for _ in range(10):
-                before = servers[0].count("jobs")
-                fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
-                assert len(sent_together(windows, path, fields)) == 1
-                assert servers[0].count("jobs") == before + 1
-            license = make(servers[0], expires_at=asked()["context"].now + timedelta(days=10))
-            path = f"/licenses/{license.id}/extend"
-            fields = {"days": "30", "begin": "expiry", "once": value(bob.get(path))}
-            assert sent_together(windows, path, fields) == {f"/licenses/{license.id}"}
-            assert names_of(servers[0], license) == ["created", "updated", "renewed"]
-            for window in windows:
-                window.http.close()

@@ -16,7 +16,7 @@ from keywright.provisioning.releases.commands import AddFile, CreateRelease
 from keywright.provisioning.releases.fields import NewFile, NewRelease
 from keywright.search.statistics import SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
-from tests.http.admin_licenses import a_number, activate, make
+from tests.http.admin_licenses import a_number, activate, last_event, make
 from tests.http.conftest import assert_clean
 from tests.makers import create_policy, create_product, save_name
 from tests.portal import make_customer, make_product, publish_release
@@ -32,12 +32,6 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with running(tmp_path_factory.mktemp("catalog") / "data", database, **NO_LIMITS) as server:
         yield server
     assert_clean(server)
-
-
-def last_event(visitor: Visitor, name: str) -> str:
-    query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
-    ((details,),) = visitor.server.sql(query, name)
-    return str(details)
 
 
 def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
@@ -93,16 +87,6 @@ def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
     bob.post("/customers/3131/delete")
     assert "The customer 3131 is deleted." in said(bob.get("/customers"))
     assert bob.get("/customers/3131").status_code == 404
-
-
-def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:
-    for path in ("/products/new", "/customers/new"):
-        for _ in range(2):
-            assert bob.post(path, name="Own", once="a" * 43).status_code == 303
-    for table in ("products", "customers"):
-        rows = bob.server.sql(f"SELECT id FROM {table} WHERE name = 'Own'")  # noqa: S608
-        assert len(rows) == 1
-        assert rows[0][0] >= 1_000_000_000
 
 
 @each_row(

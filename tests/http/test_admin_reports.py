@@ -67,8 +67,7 @@ def test_each_figure_of_the_reports_leads_to_its_list(server: RunningServer, car
     assert links == {f"/admin/events?counted=made%3A{MONTH}..{MONTH}%3A17"}
     listed = carol.get(links.pop().removeprefix("/admin"))
     assert listed.text.count('<td class="said"') == 3
-    month = f"{datetime.now(UTC):%b %Y}"
-    assert f"Counted in the reports: Made, {month}, Paint" in said(listed)
+    assert f"Counted in the reports: Made, {datetime.now(UTC):%b %Y}, Paint" in said(listed)
     exported = carol.get(f"/events/export?counted=made:{MONTH}..{MONTH}:0").text
     assert len(exported.splitlines()) == 1 + 4
     # What is no figure is no condition.

@@ -152,24 +152,6 @@ def test_a_page_without_a_right_cannot_even_be_written() -> None:
                 return request.text("everything")
 
 
-def test_a_page_needs_its_own_right_besides_its_sections() -> None:
-    class Careful(Section):
-        right = Right.LOOK
-
-        @page("")
-        def show(self, request: PageRequest) -> Response:
-            return request.text("this")
-
-        @page("/all", right=Right.ADMINISTER)
-        def show_all(self, request: PageRequest) -> Response:
-            return request.text("everything")
-
-    assert {name: one.right for name, one in Careful.pages.items()} == {
-        "show": Right.LOOK,
-        "show_all": Right.ADMINISTER,
-    }
-
-
 @pytest.mark.databases(*KINDS)
 @each_row("number", [0, 2**63 - 1, 2**63, 10**40, "9" * 3_000])
 def test_there_is_no_page_about_a_number_that_nothing_has(ada: Visitor, number: object) -> None:

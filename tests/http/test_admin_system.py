@@ -4,11 +4,12 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -172,11 +173,9 @@ def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
     """Ada at a server of her own, on a machine without PostgreSQL's programs."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with running(tmp_path / "data") as server:
-        make_users(server)
-        with Visitor(server) as visitor:
-            yield visitor.sign_in("ada")
-        assert_clean(server)
+    with ada_at(tmp_path / "data") as ada:
+        yield ada
+        assert_clean(ada.server)
 
 
 def test_what_the_doctor_finds_is_said_with_what_mends_it(alone: Visitor) -> None:
@@ -227,25 +226,32 @@ def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> 
 
 
 @contextmanager
-def ada_at(data_dir: Path, alteration: Callable[[], None]) -> Iterator[tuple[Visitor, Path]]:
-    """Ada at a server that is altered so, and the file of a backup."""
-    with running(data_dir, program=admin_altered.altered(alteration)) as server, Visitor(server) as ada:
+def ada_at(data_dir: Path, database: str = "sqlite", **settings: Any) -> Iterator[Visitor]:
+    """Ada at a server of her own."""
+    with running(data_dir, database, **settings) as server, Visitor(server) as ada:
         make_users(server)
-        file = data_dir / "backups" / "keywright-20260101-000000.tar"
-        file.parent.mkdir()
-        file.write_bytes(b"x")
-        yield ada.sign_in("ada"), file
+        yield ada.sign_in("ada")
+
+
+def a_backup_file(ada: Visitor) -> Path:
+    file = ada.server.data_dir / "backups" / "keywright-20260101-000000.tar"
+    file.parent.mkdir()
+    file.write_bytes(b"x")
+    return file
 
 
 def test_no_backup_is_gone_or_given_out_without_a_trace(tmp_path: Path) -> None:
-    with ada_at(tmp_path / "data", admin_altered.record_no_events) as (ada, file):
+    with ada_at(tmp_path / "data", program=admin_altered.altered(admin_altered.record_no_events)) as ada:
+        file = a_backup_file(ada)
         for path in ("fetch", "delete"):
             assert ada.post(f"/system/backups/{file.name}/{path}").status_code == 503
         assert file.exists()
 
 
 def test_a_backup_that_cannot_be_read_or_deleted_is_said_and_stays(tmp_path: Path) -> None:
-    with ada_at(tmp_path / "data", admin_altered.deny_access_to_backups) as (ada, file):
+    program = admin_altered.altered(admin_altered.deny_access_to_backups)
+    with ada_at(tmp_path / "data", program=program) as ada:
+        file = a_backup_file(ada)
         name = file.name
         for path, words in (("fetch", "read"), ("delete", "deleted")):
             assert ada.post(f"/system/backups/{name}/{path}").headers["location"] == "/admin/system"
@@ -263,9 +269,7 @@ def test_a_backup_that_cannot_be_read_or_deleted_is_said_and_stays(tmp_path: Pat
 def test_a_copy_that_an_update_has_left_is_listed_as_what_it_is(tmp_path: Path, place: str) -> None:
     path = tmp_path / place
     path.parent.mkdir()
-    with running(tmp_path / "data", database_url=f"sqlite:///{path}") as server, Visitor(server) as ada:
-        make_users(server)
-        ada.sign_in("ada")
+    with ada_at(tmp_path / "data", database_url=f"sqlite:///{path}") as ada:
         (path.parent / "backups").mkdir()
         copy = path.parent / "backups" / f"{path.stem}-schema-0002-20260115T123045Z{path.suffix}"
         copy.write_bytes(b"a database")
@@ -303,18 +307,16 @@ def test_what_is_known_outlives_the_server_and_copies_of_migrations_are_listed(a
 def test_a_password_in_the_database_url_is_not_shown(tmp_path: Path) -> None:
     with a_postgres_url(empty=True) as url:
         with_password = f"{url}{'&' if '?' in url else '?'}password=CANARY-PASSWORD"
-        with running(tmp_path / "data", database_url=with_password) as server, Visitor(server) as ada:
-            make_users(server)
-            page = ada.sign_in("ada").get("/system").text
+        with ada_at(tmp_path / "data", database_url=with_password) as ada:
+            page = ada.get("/system").text
             assert "CANARY-PASSWORD" not in page
-            assert (server.data_dir / "secret").read_text().strip() not in page
+            assert (ada.server.data_dir / "secret").read_text().strip() not in page
 
 
 def test_without_pg_dump_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with running(tmp_path / "data", "postgresql") as server, Visitor(server) as ada:
-        make_users(server)
-        page = said(ada.sign_in("ada").get("/system"))
+    with ada_at(tmp_path / "data", "postgresql") as ada:
+        page = said(ada.get("/system"))
         assert "pg_dump, which is not on the server's PATH" in page
         assert "client programs of PostgreSQL 18 or newer" in page
         ada.post("/system/backup")

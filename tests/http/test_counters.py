@@ -73,21 +73,18 @@ def test_refused_calls_of_programs_are_kept_with_their_reason_device_and_address
         program.post("validate", json_body={"license_key": key})
         program.post("activate", json_body=laptop | {"license_key": a_key()})
     assert own.stop() == 0
-    found = own.sql(
-        "SELECT reason, operation, fingerprint, device_name, token, ip_address, times FROM refusals"
-    )
+    columns = "reason, operation, fingerprint, device_name, token, ip_address, times"
+    found = own.sql(f"SELECT {columns} FROM refusals")  # noqa: S608
     here, unknown = "127.0.0.1", "unknown_device"
-    assert sorted(found, key=str) == sorted(
-        [
-            ("limit_reached", "activate", None, "Jane's desktop", None, here, 1),
-            (unknown, "validate", None, None, token, here, 1),
-            (unknown, "validate", None, None, None, here, 1),
-            (unknown, "activate", None, None, None, here, 1),
-            ("limit_reached", "activate", "laptop-of-jane", "Laptop", None, here, 2),
-            ("not_activated", "validate", "laptop-of-jane", None, None, here, 1),
-        ],
-        key=str,
-    )
+    assert len(found) == 6
+    assert {*found} == {
+        ("limit_reached", "activate", None, "Jane's desktop", None, here, 1),
+        (unknown, "validate", None, None, token, here, 1),
+        (unknown, "validate", None, None, None, here, 1),
+        (unknown, "activate", None, None, None, here, 1),
+        ("limit_reached", "activate", "laptop-of-jane", "Laptop", None, here, 2),
+        ("not_activated", "validate", "laptop-of-jane", None, None, here, 1),
+    }
 
 
 def test_search_terms_follow_activations_and_deletions(own: RunningServer) -> None:
@@ -99,19 +96,6 @@ def test_search_terms_follow_activations_and_deletions(own: RunningServer) -> No
         vendor.delete(f"licenses/{key}")
         wait_until(lambda: terms(own) == [], "the search")
     own.assert_consistent()
-
-
-def test_a_busy_server_updates_the_search_terms_too(own: RunningServer) -> None:
-    with Client(own, own.api_key()) as vendor:
-        key = vendor.license()
-
-        def is_found_by_its_first_token() -> bool:
-            vendor.activated(key)
-            return f"t{first}" in terms(own)
-
-        wait_until(lambda: own.count("checkpoints"), "the projector to start")
-        first = vendor.activated(key)
-        wait_until(is_found_by_its_first_token, "the search")
 
 
 def test_each_worker_saves_its_own_counters(tmp_path: Path) -> None:
