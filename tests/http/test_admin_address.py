@@ -68,10 +68,8 @@ def test_the_link_for_the_first_administrator_leads_to_the_address_of_the_pages(
 
 
 def test_switched_off_pages_are_nowhere_and_no_link_leads_there(tmp_path: Path) -> None:
-    with (
-        running(tmp_path / "data", admin="false", admin_address="127.0.0.1:0") as server,
-        Client(server) as client,
-    ):
+    settings = {"admin": "false", "admin_address": "127.0.0.1:0"}
+    with running(tmp_path / "data", **settings) as server, Client(server) as client:
         assert '"pages":"none (admin = false)"' in server.log
         assert "/admin" not in server.log
         assert_nowhere(client)

@@ -114,16 +114,13 @@ def test_what_is_no_form_is_refused_in_words(bob: Visitor, body: bytes, kind: st
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-def test_a_compressed_form_is_refused(bob: Visitor) -> None:
+def test_a_compressed_form_and_a_query_that_is_none_are_refused_too(bob: Visitor) -> None:
     headers = {"Content-Encoding": "gzip", "X-CSRF-Token": bob.form_token}
     answer = bob.http.post("/admin/odd/form", content=b"x", headers=headers)
     assert (answer.status_code, title(answer)) == (415, NOT_READABLE)
-
-
-@pytest.mark.parametrize("query", ["q=%FF", "q=%00", "q=" + "&q=" * 1001])
-def test_a_query_that_is_none_is_refused_too(bob: Visitor, query: str) -> None:
-    answer = bob.get(f"/odd?{query}")
-    assert (answer.status_code, title(answer)) == (400, NOT_READABLE)
+    for query in ("q=%FF", "q=%00", "q=" + "&q=" * 1001):
+        answer = bob.get(f"/odd?{query}")
+        assert (answer.status_code, title(answer)) == (400, NOT_READABLE)
     assert bob.get(f"/odd?{urlencode({'q': 'ü b'})}").text.startswith("ü b ")
 
 

@@ -13,6 +13,7 @@ from keywright.events.outbox_store import queue_mail
 from keywright.maintenance.tasks import SaveSettings
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, look_up, opened, said
+from tests.http.admin_licenses import followed
 from tests.makers import NOW
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tests.smtp_server import Mailbox, receiving
@@ -37,11 +38,6 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def stored(server: RunningServer) -> dict[str, str]:
     found: dict[str, str] = look_up(server, list_stored)
     return found
-
-
-def after(answer: httpx.Response, visitor: Visitor) -> str:
-    assert answer.status_code == 303, said(answer)
-    return said(visitor.get(answer.headers["location"].removeprefix("/admin")))
 
 
 def test_what_is_not_set_up_is_said_where_it_hurts_with_the_way_to_it(ada: Visitor, bob: Visitor) -> None:
@@ -69,13 +65,13 @@ def test_a_mail_server_is_set_up_and_tried_in_one_form_and_what_waits_is_sent(
         with opened(server) as storage:
             run_write(storage, lambda tx: queue_mail(tx, mail, NOW))
         form = MAIL | {"smtp_port": str(port), "test": "yes", "to": "ada@example.org"}
-        page = after(ada.post("/settings/mail", **form), ada)
+        page = followed(ada, ada.post("/settings/mail", **form))
         assert "127.0.0.1 accepted the test mail to ada@example.org." in page
         assert mailbox.recipients[0] == "ada@example.org"
         wait_until(
             lambda: server.sql("SELECT state FROM mail_outbox")[0][0] != "waiting", "the mail that waits"
         )
-    refused = after(ada.post("/settings/mail", **form), ada)
+    refused = followed(ada, ada.post("/settings/mail", **form))
     assert "The test mail was not sent. The server cannot be reached" in refused
     assert "No mail is sent." not in ada.get("/mails").text
 
@@ -88,7 +84,7 @@ def test_a_password_is_never_shown_and_goes_to_no_other_server(server: RunningSe
     page = ada.get("/settings").text
     assert "geheim" not in page
     assert 'value="ada@larch"' in page
-    after(ada.post("/settings/mail", **MAIL | login, mail_language_="de"), ada)
+    followed(ada, ada.post("/settings/mail", **MAIL | login, mail_language_="de"))
     assert (stored(server)["smtp_url"], stored(server)["mail_language"]) == (url, "de")
     for name, value, sentence in (
         ("smtp_host", "mail.example.org", "This field is required."),
@@ -102,7 +98,7 @@ def test_a_password_is_never_shown_and_goes_to_no_other_server(server: RunningSe
     events = ada.get("/events").text
     assert "geheim" not in events
     assert "Settings changed" in events
-    after(ada.post("/settings/mail", **MAIL | {"smtp_host": "", "mail_language": "en"}), ada)
+    followed(ada, ada.post("/settings/mail", **MAIL | {"smtp_host": "", "mail_language": "en"}))
     assert stored(server).keys() == {"mail_from"}
 
 
@@ -132,7 +128,7 @@ def test_a_wrong_value_is_refused_with_what_it_must_be_and_nothing_is_saved(
 
 def test_what_the_environment_sets_wins_and_is_shown_as_such(server: RunningServer, ada: Visitor) -> None:
     assert "Set by KEYWRIGHT_SESSION_HOURS." in said(ada.get("/settings"))
-    page = after(ada.post("/settings/sign-in", session_hours="9", require_second_factor="none"), ada)
+    page = followed(ada, ada.post("/settings/sign-in", session_hours="9", require_second_factor="none"))
     assert "Set by KEYWRIGHT_SESSION_HOURS." in page
     assert "session_hours" not in stored(server)
 
@@ -166,9 +162,9 @@ def test_damaged_values_keep_nobody_from_saving_others_and_are_mended_there(
     damaged = {"time_zone": "Mars", "mail_from": "x", "smtp_url": "smtp://127.0.0.1", "no_such": "1"}
     with opened(server) as storage:
         run_write(storage, lambda tx: save_stored(tx, damaged, NOW))
-    after(ada.post("/settings/backups", backup_keep="3", backup_daily_at=""), ada)
-    after(ada.post("/settings/mail", **MAIL), ada)
-    after(ada.post("/settings/address", time_zone="Europe/Berlin"), ada)
+    followed(ada, ada.post("/settings/backups", backup_keep="3", backup_daily_at=""))
+    followed(ada, ada.post("/settings/mail", **MAIL))
+    followed(ada, ada.post("/settings/address", time_zone="Europe/Berlin"))
     mended = {"backup_keep": "3", "mail_from": MAIL["mail_from"], "time_zone": "Europe/Berlin"}
     assert stored(server) | mended == stored(server)
     cleared = dict.fromkeys([*stored(server), *damaged])

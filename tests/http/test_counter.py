@@ -37,11 +37,7 @@ def test_every_change_is_remembered_as_an_event(
     vendor.delete(license_path(key))
     query = "SELECT name, activation_id, ip_address FROM events WHERE license_id = ? ORDER BY id"
     number = activation["id"]
-    assert server.sql(query, license_id) == [
-        ("license.created", None, "127.0.0.1"),
-        ("license.activated", number, "127.0.0.1"),
-        ("license.deactivated", number, "127.0.0.1"),
-        ("license.reactivated", number, "127.0.0.1"),
-        ("license.updated", None, "127.0.0.1"),
-        ("license.deleted", None, "127.0.0.1"),
-    ]
+    changes = {"created": None, "activated": number, "deactivated": number, "reactivated": number}
+    changes |= {"updated": None, "deleted": None}
+    expected = [(f"license.{name}", one, "127.0.0.1") for name, one in changes.items()]
+    assert server.sql(query, license_id) == expected

@@ -6,17 +6,16 @@ from typing import Any
 
 import msgspec
 
-from keywright.core.command import Context, Origin
 from keywright.identity.model import Permissions
 from keywright.jobs.making_files import StoredFile
 from keywright.licensing.activations.model import ActivateDevice, Device
-from keywright.licensing.licenses.model import CreateLicense, Status
-from keywright.provisioning.customers import CreateCustomer, NewCustomer
-from keywright.provisioning.products import CreateProduct, NewProduct
-from tests.http.admin_browser import Visitor, decide, said, title
+from keywright.licensing.licenses.model import Status
+from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.http.admin_licenses import make
 from tests.http.test_v3_updates import a_license
 from tests.http.v3_app import open_app
-from tests.makers import NOW
+from tests.makers import NOW, create_product
+from tests.portal import make_customer
 from tests.server import wait_until
 
 DATABASES = ("sqlite",)
@@ -25,16 +24,13 @@ PATH = "/signing-keys/license-files"
 
 def sell(ada: Visitor) -> None:
     """Three licenses of product 57: with a device and an owner who has an address, with neither, disabled."""
-    context = Context(NOW, Origin("cli:root", "", ""))
-    decide(ada.server, CreateProduct(context=context, fields=NewProduct(id=57, name="Filed")))
-    fields = NewCustomer(id=5701, name="Fay", email="fay@example.com")
-    decide(ada.server, CreateCustomer(context=context, fields=fields))
+    decide(ada.server, create_product(57))
+    make_customer(ada.server, "fay@example.com", id=5701, name="Fay")
     about: tuple[dict[str, Any], ...] = ({"customer_id": 5701}, {}, {"status": Status.DISABLED})
     for number, more in enumerate(about):
-        given = {"product_id": 57, "status": Status.ACTIVE} | more
-        decide(ada.server, CreateLicense(context=context, key=f"FILED-{number}", **given))
+        make(ada.server, key=f"FILED-{number}", product_id=57, **more)
     device = Device("device-fay", name="Fay's laptop")
-    decide(ada.server, ActivateDevice(context=context, license="FILED-0", device=device))
+    decide(ada.server, ActivateDevice(**asked(license="FILED-0", device=device)))
 
 
 def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
@@ -57,23 +53,18 @@ def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
     shown = said(ada.get(page))
     assert title(ada.get(page)) == "Make license files, and mail them"
     assert "3 licenses done. 1 of them was skipped." in shown
-    assert (
-        "Files: 2. Mails: 1. Licenses without a customer: 1. Customers without an e-mail address: 0." in shown
-    )
-    assert "it is disabled" in shown
-    assert "It is deleted 14 days after the job ends." in shown
+    counted = "Files: 2. Mails: 1. Licenses without a customer: 1. Customers without an e-mail address: 0."
+    for text in (counted, "it is disabled", "It is deleted 14 days after the job ends."):
+        assert text in shown
     answer = ada.post(f"{page}/file")
     assert "license-files-" in answer.headers["content-disposition"]
     files = msgspec.json.Decoder(StoredFile).decode_lines(answer.content)
-    assert [(one.license_key, one.device) for one in files] == [
-        ("FILED-0", "Fay's laptop"),
-        ("FILED-1", None),
-    ]
+    made = [(one.license_key, one.device) for one in files]
+    assert made == [("FILED-0", "Fay's laptop"), ("FILED-1", None)]
     assert {one.valid_until for one in files} == {files[0].valid_until}
     assert files[0].valid_until is not None
     assert files[0].valid_until > NOW + timedelta(days=36_000)
-    mail = said(ada.get("/mails"))
-    assert "License files" in mail
+    assert "License files" in said(ada.get("/mails"))
 
 
 def test_files_are_counted_and_ordered_over_v3(tmp_path: Path) -> None:

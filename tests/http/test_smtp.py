@@ -102,13 +102,6 @@ def test_4xx_is_for_now_and_5xx_for_good(answer: str, fate: Fate) -> None:
         assert mailbox.connections == 1
 
 
-def test_a_server_that_cannot_be_reached_or_hangs_delays_the_mail() -> None:
-    with receiving(Mailbox()) as port:
-        pass
-    [outcome] = send(a_server(port), to())
-    assert (outcome.fate, outcome.is_servers_fault) == (Fate.DELAYED, True)
-
-
 @pytest.mark.parametrize("answer", [CUT, HANG])
 def test_an_answer_that_does_not_arrive_is_told_apart(answer: str) -> None:
     with receiving(Mailbox(on_message=lambda _: answer)) as port:
