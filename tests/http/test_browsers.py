@@ -89,10 +89,7 @@ def test_a_site_sees_denials_and_the_headers_of_answers(web: RunningServer, site
     assert {"Link", "X-WP-Total", "X-WP-TotalPages"} <= exposed(page)
 
 
-MANAGEMENT = ["licenses", "licenses/{key}", "generators", "generators/1", "nothing"]
-
-
-@pytest.mark.parametrize("path", MANAGEMENT)
+@pytest.mark.parametrize("path", ["licenses", "licenses/{key}", "generators", "generators/1", "nothing"])
 def test_management_calls_may_come_from_configured_origins_only(site: Client, key: str, path: str) -> None:
     path = path.format(key=key)
     for origin in (SHOP, "http://localhost:3000"):
