@@ -17,16 +17,7 @@ from keywright.jobs.orders import Order
 from keywright.registry import open_executor
 from tests.concurrency.instances import instances
 from tests.databases import execute, with_long_timeout
-from tests.jobs import (
-    ACTOR,
-    a_change,
-    a_generation,
-    decide,
-    get_job,
-    make_orderer,
-    start,
-    start_import,
-)
+from tests.jobs import ACTOR, a_change, a_generation, decide, get_job, make_orderer, start, start_import
 from tests.makers import create, create_policy
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -72,19 +63,14 @@ class Vendor:
         before = self.progress()
         wait_until(lambda: self.progress() > before or self.are_over(numbers), "a step")
 
-    def wait_for_progress(self, amount: int) -> None:
-        wait_until(lambda: self.progress() > amount, f"progress beyond {amount}")
-
     def wait_for_end(self, numbers: Sequence[int]) -> None:
         """As long as they go on: how long that takes depends on the machine."""
         while not self.are_over(numbers):
             self.wait_for_step(numbers)
 
     def progress(self) -> int:
-        return sum(
-            job.done
-            for job in run_read(self.storage, lambda tx: store.list_jobs(tx, before_id=None, limit=99))
-        )
+        jobs = run_read(self.storage, lambda tx: store.list_jobs(tx, before_id=None, limit=99))
+        return sum(job.done for job in jobs)
 
     def events(self, name: str) -> list[int]:
         """How often this happened to each license, by what the user ordered."""
@@ -149,7 +135,7 @@ def test_an_import_that_is_killed_brings_every_line_once(server: RunningServer, 
     lines = [f"LINE-{number},{'' if number % 500 else 'odd'}\n" for number in range(IMPORTED)]
     numbers = [start_import(vendor.executor, "key,limit\n" + "".join(lines), "key", "times_activated_max").id]
     for amount in sorted(random.sample(range(IMPORTED - 2_000), 3)):
-        vendor.wait_for_progress(amount)
+        wait_until(lambda: vendor.progress() > amount, f"progress beyond {amount}")  # noqa: B023
         server.kill()
         assert not vendor.are_over(numbers), "never killed in the middle"
         server.start()

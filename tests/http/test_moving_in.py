@@ -23,15 +23,8 @@ READS = ("ck_ro00000000000000000000000000000000000000", "cs_ro000000000000000000
 def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with running(tmp_path_factory.mktemp("shop") / "data", database, **NO_LIMITS) as server:
         secrets = ("--defuse", str(DEFUSE), "--secret", str(SECRET))
-        command = [
-            forking.command(),
-            "import",
-            "lmfwc",
-            str(DUMP),
-            *secrets,
-            "--data-dir",
-            str(server.data_dir),
-        ]
+        command = [forking.command(), "import", "lmfwc", str(DUMP), *secrets]
+        command += ["--data-dir", str(server.data_dir)]
         subprocess.run(command, check=True, capture_output=True, env=environment(**server.settings))
         yield server
         server.assert_consistent()

@@ -45,14 +45,8 @@ async def serving(app: Any) -> AsyncIterator[tuple[int, ServerState]]:
     """The port where the application is served, and the connections that there are."""
     config, state = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=1), ServerState()
     config.load()
-    make = partial(
-        Protocol,
-        config,
-        state,
-        {},
-        write_error=write_error,
-        connection_limit=ConnectionLimit(Settings(), 1024),
-    )
+    limit = ConnectionLimit(Settings(), 1024)
+    make = partial(Protocol, config, state, {}, write_error=write_error, connection_limit=limit)
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], state

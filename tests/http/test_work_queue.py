@@ -78,25 +78,22 @@ async def go_on(_: int) -> float:
     return 0.0
 
 
+@pytest.mark.parametrize(
+    ("work", "most", "looks", "is_clock_right", "begun"),
+    [
+        pytest.param(pause, 10, 2, True, [1, 2, 3], id="an item is left alone for as long as its work says"),
+        pytest.param(pause, 1, 2, True, [1], id="a kind with one item at a time is, as a whole"),
+        pytest.param(go_on, 1, 1, True, [1, 2, 3], id="one after the other needs no look between them"),
+        pytest.param(go_on, 1, 1, False, [], id="nothing is begun while the clock is in doubt"),
+    ],
+)
 @in_a_loop
-async def test_an_item_is_left_alone_for_as_long_as_its_work_says(tmp_path: Path) -> None:
-    async with a_queue(tmp_path, mails := Mails(pause, most=10)) as queue:
-        await look(queue, times=2)
-    assert mails.begun == [1, 2, 3]
-
-
-@in_a_loop
-async def test_a_kind_with_one_item_at_a_time_is_left_alone_as_a_whole(tmp_path: Path) -> None:
-    async with a_queue(tmp_path, mails := Mails(pause, most=1)) as queue:
-        await look(queue, times=2)
-    assert mails.begun == [1]
-
-
-@in_a_loop
-async def test_one_item_after_the_other_needs_no_look_between_them(tmp_path: Path) -> None:
-    async with a_queue(tmp_path, mails := Mails(go_on, most=1)) as queue:
-        await look(queue)
-    assert mails.begun == [1, 2, 3]
+async def test_an_item_is_begun_when_its_kind_its_pause_and_the_clock_allow_it(
+    *, tmp_path: Path, work: Work, most: int, looks: int, is_clock_right: bool, begun: list[int]
+) -> None:
+    async with a_queue(tmp_path, mails := Mails(work, most), is_clock_right=is_clock_right) as queue:
+        await look(queue, times=looks)
+    assert mails.begun == begun
 
 
 @in_a_loop
@@ -184,10 +181,3 @@ async def test_claims_are_renewed_before_they_end_and_the_next_ones_at_once(
         assert queue.bell._has_rung.is_set()
         over.set()
     assert mails.begun == [1, 2, 3]
-
-
-@in_a_loop
-async def test_nothing_is_begun_while_the_clock_is_in_doubt(tmp_path: Path) -> None:
-    async with a_queue(tmp_path, mails := Mails(go_on, most=1), is_clock_right=False) as queue:
-        await look(queue)
-    assert mails.begun == []
