@@ -150,7 +150,8 @@ def test_what_makes_a_browser_known_is_good_for_one_user_and_one_password(server
         mark = browser.sign_in("tim").http.cookies["keywright-known"]
 
     def mark_of(name: str) -> str:
-        return str(look_up(server, lambda tx: device_mark(tx, find_user(tx, name))))
+        user = look_up(server, partial(find_user, name=name))
+        return str(look_up(server, partial(device_mark, user=user)))
 
     assert (mark_of("tim"), mark_of("sue") == mark) == (mark, False)
     tim = look_up(server, partial(find_user, name="tim"))

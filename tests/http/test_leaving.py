@@ -131,7 +131,7 @@ class Ending:
     def __init__(self, app: Any = application, grace: int = FOR_EVER) -> None:
         http: Any = partial(protocol.Protocol, write_error=write_error)
         silent: dict[str, Any] = {"http": http, "ws": "none", "log_config": None, "access_log": False}
-        waits = {"timeout_keep_alive": FOR_EVER, "timeout_graceful_shutdown": grace}
+        waits: dict[str, Any] = {"timeout_keep_alive": FOR_EVER, "timeout_graceful_shutdown": grace}
         config = uvicorn.Config(app, **silent, **waits)
         self.server = _Server(config, lambda: None, drain_seconds=FOR_EVER)
         config.load()
