@@ -52,7 +52,9 @@ def files_of(promise: Promise) -> frozenset[str]:
     """All files that it runs through, as git names them."""
     names = (*promise.shown, *promise.files, *_ALWAYS)
     waiting = [
-        file for file in _all_files() if any(file == one or file.startswith(f"{one}/") for one in names)
+        file
+        for file in _all_files()
+        if any(file == one or file.startswith(f"{one}/") for one in names) and not file.endswith(".md")
     ]
     found: set[str] = set()
     while waiting:
