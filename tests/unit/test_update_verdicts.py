@@ -72,9 +72,9 @@ def test_beside_what_is_offered_stands_the_newest_that_a_renewal_would_bring() -
 
 
 def test_what_is_offered_has_the_file_of_the_platform() -> None:
-    known = a_known(1, platforms=("mac", "windows"))
-    found = [decide(some_facts(known, asked=Asked(platform=one))).file for one in ("windows", "mac")]
-    assert found == [known.files[1], known.files[0]]
+    known = a_known(1, platforms=(None, "mac", "windows"))
+    found = [decide(some_facts(known, asked=Asked(platform=one))).file for one in ("windows", "mac", "linux")]
+    assert found == [known.files[2], known.files[1], known.files[0]]
 
 
 def test_of_two_releases_with_the_same_numbers_the_later_one_is_newer() -> None:
