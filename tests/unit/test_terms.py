@@ -370,6 +370,7 @@ def test_every_fault_has_a_sentence_that_says_what_would_be_right() -> None:
         ({"entitlements": "a"}, "must be an array of codes"),
         ({"entitlements": [f"a{number}" for number in range(101)]}, "must have at most 100 codes"),
         ({"meters": []}, "must be an object of meters"),
+        ({"meters": {f"m{number}": {} for number in range(21)}}, "must have at most 20 meters"),
         ({"when_full": "replace_unseen"}, "is missing: replace_unseen needs it"),
         (
             {"devices_visible": True},
