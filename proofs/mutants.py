@@ -126,7 +126,7 @@ def _places(place: _Place) -> Iterator[_Place]:
         if name in _NOT_RUN:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(child, ast.AST) and not _is_read_only(child):
+            if isinstance(child, ast.AST) and not (_is_read_only(child) or _is_idle(place.node, child)):
                 path = (*place.path, (place.node, name, index))
                 depth = len(path) if isinstance(child, ast.stmt) else place.depth
                 yield from _places(_Place(child, place.where, path, depth))
@@ -158,9 +158,6 @@ def _head(statement: ast.stmt) -> str:
 
 def _faults(place: _Place) -> Iterator[ast.AST]:
     """What could stand by mistake in this place."""
-    match place.path:
-        case [*_, (ast.ClassDef() as node, _, _), (ast.keyword() as option, _, _)] if _is_idle(node, option):
-            return
     make = _FAULTS.get(type(place.node))
     if make is not None:
         yield from make(place.node)
@@ -218,10 +215,13 @@ def _keywords_dropped(node: ast.ClassDef) -> Iterator[ast.AST]:
             yield _like(node, keywords=_without(node.keywords, index))
 
 
-def _is_idle(node: ast.ClassDef, option: ast.keyword) -> bool:
-    """Whether the option is for fields, and the class has none of its own."""
-    declared = (one for one in node.body if isinstance(one, ast.AnnAssign))
-    return option.arg == "kw_only" and all("ClassVar" in ast.unparse(one.annotation) for one in declared)
+def _is_idle(node: ast.AST, option: ast.AST) -> bool:
+    """Whether it is an option for the fields of a class that has none of its own."""
+    match node, option:
+        case ast.ClassDef(body=body), ast.keyword(arg="kw_only"):
+            declared = (one for one in body if isinstance(one, ast.AnnAssign))
+            return all("ClassVar" in ast.unparse(one.annotation) for one in declared)
+    return False
 
 
 def _bounds_dropped(node: ast.Slice) -> Iterator[ast.AST]:

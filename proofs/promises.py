@@ -307,10 +307,7 @@ PROMISES = (
         totals=("branches", "branches not covered", "mutants", "killed"),
         bounds=_none("branches not covered", "surviving without a reason"),
         has_control=False,
-        files=(
-            *dict.fromkeys(test for tests in TESTS.values() for test in tests),
-            *("tests/concurrency/conftest.py", "tests/storage/conftest.py"),
-        ),
+        files=(*(test for tests in TESTS.values() for test in tests), "tests/storage/conftest.py"),
     ),
     Promise(
         "R19",

@@ -39,6 +39,8 @@ _ROOM = 4 << 30
 _NEVER_LOADED, _BROKEN = 98, 99
 #: Variables that ask for the long form of a promise, and for a record of it.
 _OF_THE_PROOF = ("LONG_PROOFS", "PROOFS_FILE")
+#: The modules that declare what may be set.
+_DECLARING = ("provisioning.customers", "provisioning.products")
 
 
 class Name(NamedTuple):
@@ -61,10 +63,6 @@ class Subject:
     root: Path
     #: What the tests import beside it, so that it is loaded once for all trials.
     warm: tuple[str, ...] = ()
-
-
-#: The modules that declare what may be set.
-_DECLARING = (".fields", "provisioning.customers", "provisioning.products")
 
 
 @dataclass
@@ -112,7 +110,7 @@ def names_of(module: str, source: str) -> list[tuple[Name, Mutant]]:
     named = []
     times: dict[Name, int] = {}
     for one in mutants_of(source):
-        if module.endswith(_DECLARING) and not one.where.rpartition(".")[2].lstrip("_")[:1].islower():
+        if module in _DECLARING and not one.where.rpartition(".")[2].lstrip("_")[:1].islower():
             continue
         name = Name(module, one.where, one.was, one.became)
         times[name] = times.get(name, 0) + 1

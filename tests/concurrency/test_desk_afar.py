@@ -12,6 +12,7 @@ from keywright.core.errors import StoreConflict
 from keywright.db import open_storage, session
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
+from tests.databases import execute
 from tests.makers import (
     KEY,
     KEY_RING,
@@ -38,6 +39,12 @@ def storage(url: str) -> Iterator[Observed]:
         storage.go_on.set()
 
 
+async def until_somebody_waits(url: str) -> None:
+    """Return when a session waits for a lock."""
+    while execute(url, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
+        await asyncio.sleep(0)
+
+
 def hold(connection: psycopg.Connection, key: str = KEY) -> None:
     """Another program holds the license."""
     query = "SELECT id FROM licenses WHERE key_hmac = %s FOR UPDATE"
@@ -59,6 +66,22 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
     outcomes = await asyncio.gather(*calls)
     assert [one.license.times_activated for one in outcomes] == list(range(1, 22))
     assert storage.writes == ["aside", "aside"]
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_license_that_another_program_holds_is_waited_for_while_questions_go_on(
+    storage: Observed, url: str
+) -> None:
+    desk = a_desk(storage)
+    with closing(psycopg.connect(url)) as other:
+        hold(other)
+        calls = start_calls(*(desk.execute(activate()) for _ in range(3)))
+        await until_somebody_waits(url)
+        assert (await desk.query(validate())).license.times_activated == 0
+        assert not any(call.done() for call in calls)
+        other.rollback()
+        assert [one.license.times_activated for one in await asyncio.gather(*calls)] == [1, 2, 3]
     await desk.close()
 
 

@@ -11,6 +11,7 @@ import httpx
 import pyotp
 import pytest
 
+from keywright.http.pages.passwords import SIGN_IN_LIMITS
 from keywright.identity import second_factors, store
 from tests.http.admin_browser import PASSWORD, Visitor, look_up, make_users, said, title
 from tests.server import NO_LIMITS, RunningServer, running
@@ -154,6 +155,31 @@ def test_the_password_alone_opens_nothing(server: RunningServer, visitor: Visito
         assert (stolen.status_code, stolen.headers["location"]) == (303, "/admin/sign-in")
         assert another.post("/sign-in/code", ticket="", code=app.code()).status_code == 303
         assert not another.is_signed_in()
+
+
+def test_codes_are_guessed_no_more_often_than_passwords(
+    server: RunningServer, visitor: Visitor, name: str
+) -> None:
+    set_up(visitor.sign_in(name))
+    with a_visitor(server) as another:
+        answer = begin(another, name)
+        statuses = [enter(another, answer, "000000").status_code for _ in range(SIGN_IN_LIMITS["code"] + 4)]
+    assert 429 in statuses
+    assert statuses.count(403) <= SIGN_IN_LIMITS["code"] + 1
+
+
+def test_who_guesses_codes_keeps_the_owner_out_of_nothing(
+    server: RunningServer, visitor: Visitor, name: str
+) -> None:
+    """Neither of a browser that the owner has used before, nor of any with a recovery code."""
+    app, codes = set_up(visitor.sign_in(name))
+    visitor.post("/sign-out")
+    with a_visitor(server) as thief, a_visitor(server) as another:
+        answer = begin(thief, name)
+        while enter(thief, answer, "000000").status_code != 429:
+            pass
+        assert enter(another, begin(another, name), codes[0]).status_code == 303
+        assert enter(visitor, begin(visitor, name), app.code()).status_code == 303
 
 
 def test_it_is_turned_off_with_password_and_code(server: RunningServer, visitor: Visitor, name: str) -> None:

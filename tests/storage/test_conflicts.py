@@ -24,12 +24,14 @@ from keywright.core.errors import (
     RejectedByDatabase,
     StoreConflict,
     Unavailable,
+    UserExists,
 )
 from keywright.db import Storage, WriteTransaction, retry, run_write, session
 from keywright.db.postgres import PostgresStorage
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
+from keywright.identity.model import User
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
@@ -44,6 +46,7 @@ from tests.makers import (
     a_retry,
     activate,
     create,
+    create_user,
     deactivate_all,
     delete,
     rename,
@@ -410,6 +413,15 @@ def test_no_number_is_given_to_two_at_once(pair: Pair) -> None:
     one, other = at_once(partial(numbers, pair[0], "a"), partial(numbers, pair[1], "b"))
     for i in (0, 1):
         assert len({both[i] for both in one + other}) == 60
+
+
+def test_of_two_users_of_one_name_made_at_once_one_is_refused(open_again: Opener) -> None:
+    one, other = open_again(), open_again()
+
+    def make(storage: Storage) -> type:
+        return type(open_executor(storage).execute([create_user()])[0])
+
+    assert set(at_once(partial(make, one), partial(make, other))) == {User, UserExists}
 
 
 def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:
