@@ -32,7 +32,7 @@ is weaker evidence. A figure above what is promised is **marked**, with the reas
 Runs add up only where none of the files that they run through has changed in between. **Older code** marks
 a row where some have changed after its last run, up to commit {commit}: its figures speak of that code, not
 of today's. Which files a promise runs through is found from the imports of its tests; where these start a
-server, all that the program imports counts.
+server, all that the program imports counts. A change of comments or docstrings alone does not count.
 """
 _HOW = """\
 ## Run it yourself

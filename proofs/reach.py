@@ -1,6 +1,7 @@
 """Which files a promise runs through, by the imports of its tests, and how many have changed since a commit.
 
 Templates, catalogs, static files and documents do not count; other files count where the promise names them.
+Comments and docstrings are not a change.
 """
 
 import ast
@@ -44,7 +45,8 @@ def find_changes(promise: Promise, commit: str) -> Changes:
         changed = _git("diff", "--name-only", "--no-renames", commit, "HEAD").splitlines()
     except (OSError, subprocess.CalledProcessError):
         return Changes(None, len(files))
-    return Changes(len(files.intersection(changed)), len(files))
+    head = _git("rev-parse", "HEAD").strip()
+    return Changes(sum(_is_changed(file, commit, head) for file in files.intersection(changed)), len(files))
 
 
 @cache
@@ -63,6 +65,27 @@ def files_of(promise: Promise) -> frozenset[str]:
             found.add(file)
             waiting += _list_imported(file) if file.endswith(".py") else ()
     return frozenset(found)
+
+
+@cache
+def _is_changed(file: str, before: str, after: str) -> bool:
+    """Whether what a file does differs between two commits: of a module, its statements."""
+    try:
+        old, new = (_git("show", f"{commit}:{file}") for commit in (before, after))
+    except subprocess.CalledProcessError:
+        return True
+    return not file.endswith(".py") or _statements(old) != _statements(new)
+
+
+def _statements(module: str) -> str:
+    """The statements of a module, without its docstrings."""
+    tree = ast.parse(module)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+            ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+    return ast.dump(tree)
 
 
 @cache

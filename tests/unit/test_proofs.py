@@ -258,7 +258,7 @@ def test_what_the_last_commits_have_changed_is_counted(
     monkeypatch.setattr(reach, "files_of", lambda _: frozenset({"one.py", "two.py"}))
     git("init", "-q")
     first = commit(one="1", two="2", three="3")
-    second = commit(three="4")
+    second = commit(three="4", two='"""What it is."""\n2  # A number.')
     commit(one="5")
     assert reach.find_changes(PROMISE, first) == Changes(1, 2)
     assert reach.find_changes(PROMISE, second) == Changes(1, 2)
