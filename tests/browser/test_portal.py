@@ -92,7 +92,7 @@ def test_every_page_is_accessible_and_fits(
         page.goto(path)
         look(name)
     page.get_by_role("link", name="Account").click()
-    page.get_by_role("link", name="Ask to erase my data").click()
+    page.get_by_role("link", name="Ask us to erase my data").click()
     look("erase")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("status")).to_contain_text("You are signed out")
@@ -108,7 +108,7 @@ def test_downloads_are_accessible_and_fit(
     page.get_by_role("link", name="License key and more Photo Editor").click()
     page.get_by_role("link", name="All versions").click()
     for name, then in (
-        ("downloads", page.get_by_role("button", name="Make a token")),
+        ("downloads", page.get_by_role("button", name="Create a token")),
         ("update-token", page.get_by_role("link", name="Back to the downloads")),
     ):
         axe.check(page)
@@ -143,7 +143,7 @@ def test_a_customer_with_a_new_laptop_needs_five_steps(
         page.get_by_role("button", name="Remove Old laptop").click()
         steps += 1
         expect(page.get_by_role("status")).to_contain_text("“Old laptop” is removed.")
-        expect(page.get_by_text("You may remove 1 device now.")).to_be_visible()
+        expect(page.get_by_text("You can remove 1 device now.")).to_be_visible()
         activate(server, key, "New laptop")
         steps += 1
         page.reload()

@@ -115,7 +115,7 @@ def test_a_license_is_offered_and_accepted(server: RunningServer, people: dict[s
     assert eve.get(f"/offers/{number}/{transfer}").headers["location"] == "/portal"
     assert "ann@owning.example offers you a license for Owning Desk." in said(ben.get(""))
     offer = ben.get(f"/offers/{number}/{transfer}")
-    assert "If that person gets the money back, the license ends for you, too" in said(offer)
+    assert "If they get a refund, it ends for you, too" in said(offer)
     assert "OWNING" not in offer.text
     for visitor in (eve, ann):
         visitor.post(f"/offers/{number}/{transfer}/accept")
@@ -137,7 +137,7 @@ def test_a_customer_who_came_with_a_link_proves_the_address_first(
         decide(server, MakePortalLink(**asked(customer_id=new, token="a-link-for-new")))
         visitor.post("/link/a-link-for-new")
         page = said(visitor.get(f"/offers/{number}/{transfer}"))
-        assert "To accept, sign out, and sign in with the code of a mail" in page
+        assert "To accept, sign out, then sign in with a code from an e-mail" in page
         visitor.post(f"/offers/{number}/{transfer}/accept")
     with PortalVisitor(server) as visitor:
         visitor.sign_in("new@owning.example", new)

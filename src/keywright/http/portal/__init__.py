@@ -1,1 +1,1 @@
-"""The customer's portal: `/portal`. The server imports it at the first request for one of its pages."""
+"""The customer portal at `/portal`, imported at the first request for one of its pages."""

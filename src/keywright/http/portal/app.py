@@ -1,4 +1,4 @@
-"""Assemble the portal: pages, templates, and files in one application."""
+"""Assembles the portal: pages, templates and static files in one application."""
 
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> ASGIApp:
-    """The application. Call it in a thread: it reads and compresses the static files."""
+    """Build the application. Slow: it reads and compresses the static files, so call it in a thread."""
     static_files = StaticFiles(STATIC_FOLDER, PORTAL)
     templates = open_templates(TEMPLATES)
     templates.globals.update(static=lambda name: static_files.urls[name], portal=PORTAL)
@@ -65,14 +65,14 @@ def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> AS
 
 
 async def _serve_style(site: PortalSite, request: Request) -> Response:
-    """The brand's colors."""
+    """Serve the stylesheet with the brand's colors."""
     shown = await site.runner.run(partial(site.brand.find, site.runner))
     headers = _cache_headers(request, shown.style_url)
     return Response(shown.style, 200, headers, "text/css; charset=utf-8")
 
 
 async def _serve_logo(site: PortalSite, request: Request) -> Response:
-    """The brand's logo."""
+    """Serve the brand's logo."""
     shown = await site.runner.run(partial(site.brand.find, site.runner))
     if not shown.logo:
         raise HTTPException(404)
@@ -81,8 +81,10 @@ async def _serve_logo(site: PortalSite, request: Request) -> Response:
 
 
 def _cache_headers(request: Request, address: str) -> dict[str, str]:
-    """Those of what is shown at this address: a browser that asks with the digest of another brand, of a page
-    that another server made, must not keep it.
+    """Return the caching headers for the current style or logo, which belongs at ``address``.
+
+    A page from another server may request it with the digest of another brand; the browser must not cache it
+    under that address.
     """
     is_shown = f"{request.url.path}?{request.url.query}" == address
     return {"cache-control": _FOR_GOOD if is_shown else "no-store"}

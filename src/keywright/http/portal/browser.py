@@ -1,7 +1,7 @@
-"""The browser of a customer: who is signed in, and which license's key was typed.
+"""The browser of a customer: who is signed in, and which license's key was entered.
 
-A customer who has proved the e-mail address has a session in the database. With a license key alone, the
-browser has a signed ticket for that license: strangers with keys leave nothing in the database.
+A customer who has proved the e-mail address has a session in the database. With only a license key, the
+browser gets a signed ticket for that license, so that visitors who hold a key store nothing in the database.
 """
 
 import hmac
@@ -25,16 +25,16 @@ from keywright.provisioning.customers import Customer
 from keywright.provisioning.portal.model import CODE_TIME, SESSION_TIME
 from keywright.provisioning.portal.store import find_signed_in
 
-#: How long a browser keeps its language, in seconds.
+#: The lifetime of the language cookie, in seconds.
 _LANGUAGE_KEPT = 365 * 24 * 3600
-#: How far the clocks of two servers may be apart.
+#: The largest difference between the clocks of two servers.
 _CLOCKS_APART = timedelta(minutes=1)
 _LANGUAGE, _TICKET = "keywright-language", "keywright-license"
-#: The sign-ins that this browser has asked for; and its mark, see ``sessions.browser_mark``.
+#: Cookies: the sign-ins that this browser has requested, and its mark (``portal.store.browser_mark``).
 _SIGN_INS, _MARK = "keywright-sign-in", "keywright-customer"
 _SIGN_INS_KEPT = 4
 _SIGN_INS_FORM = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){0,3}", re.ASCII)
-#: How long a browser stays known to a customer, in seconds.
+#: The lifetime of the cookie with the mark, in seconds.
 _KNOWN_FOR = 365 * 24 * 3600
 _TICKET_FORM = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,9})\.([0-9a-f]{64})", re.ASCII)
 
@@ -48,7 +48,7 @@ class PortalBrowser(Browser):
     def __init__(self, request: Request, settings: Settings) -> None:
         super().__init__(request, settings)
         self.customer: Customer | None = None
-        #: The license whose key was typed; its key is not to be shown.
+        #: The license whose key was entered. Never show its key.
         self.license: License | None = None
         self.language = self.read_cookie(_LANGUAGE)
         self._ticket = self.read_cookie(_TICKET)
@@ -56,56 +56,56 @@ class PortalBrowser(Browser):
         self._new: dict[str, tuple[str, int | None]] = {}
 
     def find_customer(self, runner: Runner) -> None:
-        """Find the customer who is signed in. Only in a thread."""
+        """Find the customer who is signed in. Call it in a thread."""
         if self.token:
             self.customer = runner.ask(lambda tx: find_signed_in(tx, self.token, self.now))
 
     def find_license(self, runner: Runner) -> None:
-        """Find the license whose key was typed. Only in a thread."""
+        """Find the license whose key was entered. Call it in a thread."""
         if self.token and self._ticket:
             self.license = runner.ask(self._find_license)
 
     @property
     def context(self) -> Context:
-        """The context of commands: with the typed key, it is not known who the customer is."""
+        """The context of commands. If a key was entered, the actor is unknown: anybody may hold the key."""
         actor = "visitor" if self.license is None else "portal"
         if self.license is None and self.customer is not None:
             actor = f"customer:{self.customer.id}"
         return Context(self.now, Origin(actor, self.kept_address, self.user_agent))
 
     def set_license(self, tx: ReadTransaction, license: License) -> None:
-        """Let the browser see this license for an hour, or until its key is another."""
+        """Give the browser access to this license for ``SESSION_TIME``, or until its key is replaced."""
         self.ensure_token()
         ends = int((self.now + SESSION_TIME).timestamp())
         self._new[_TICKET] = (f"{license.id}.{ends:x}.{self._sign(tx, license, ends)}", None)
 
     def forget_license(self) -> None:
-        """Let the browser see no license."""
+        """End the browser's access to the license whose key was entered."""
         self.license = None
         self._new[_TICKET] = ("", None)
 
     @property
     def sign_in_ids(self) -> tuple[int, ...]:
-        """The last sign-ins that this browser has asked for."""
+        """The IDs of the latest sign-ins that this browser has requested."""
         found = _SIGN_INS_FORM.fullmatch(self.read_cookie(_SIGN_INS))
         return () if found is None else tuple(map(int, found[0].split(".")))
 
     def add_sign_in(self, sign_in_id: int) -> None:
-        """Let the browser remember what it has asked for: a code is taken from nobody else."""
+        """Store the ID of a requested sign-in in the browser; its code is accepted from no other browser."""
         asked = (*self.sign_in_ids, sign_in_id)[-_SIGN_INS_KEPT:]
         self._new[_SIGN_INS] = (".".join(map(str, asked)), int(CODE_TIME.total_seconds()))
 
     def set_mark(self, mark: str) -> None:
-        """Let the browser remember that a customer has signed in with it."""
+        """Store the mark of a customer who has signed in with this browser."""
         self._new[_MARK] = (mark, _KNOWN_FOR)
 
     def set_language(self, code: str) -> None:
-        """Let the browser keep a language."""
+        """Store the chosen language in the browser."""
         self.language = code
         self._new[_LANGUAGE] = (code, _LANGUAGE_KEPT)
 
     def write_cookies(self, response: Response) -> None:
-        """Set the cookies that have changed."""
+        """Set the changed cookies."""
         super().write_cookies(response)
         for name, (value, max_age) in self._new.items():
             self.write_cookie(response, name, value, max_age)
@@ -122,6 +122,6 @@ class PortalBrowser(Browser):
         return license
 
     def _sign(self, tx: ReadTransaction, license: License, ends: int) -> str:
-        # A license's key in it: a new one ends what was begun with the old one.
+        # Contains the license key, so that a new key invalidates tickets for the old one.
         text = f"{self.token} {license.id} {ends} {license.key}"
         return tx.key_ring.sign("portal license", text).hex()

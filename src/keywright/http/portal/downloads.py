@@ -1,4 +1,4 @@
-"""Downloads in the portal: the releases that a license covers, and its update tokens."""
+"""Download pages: the releases that a license covers, and its update tokens."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from keywright.licensing.updates.model import Known, ReleaseFile
 from keywright.licensing.updates.queries import list_covered
 from keywright.licensing.updates.tickets import write_ticket
 
-#: How many releases a page shows.
+#: Releases per page.
 _RELEASES = 20
-#: What a browser names, the name of the system, and its word in files; the first that fits.
+#: A pattern for the User-Agent, the system's name, and its name in files. The first match wins.
 _SYSTEMS = (
     ("Android", "Android", "android"),
     ("iPhone|iPad", "iOS", "ios"),
@@ -33,7 +33,7 @@ _SYSTEMS = (
     ("Macintosh|Mac OS X", "macOS", "macos"),
     ("Linux|CrOS|X11", "Linux", "linux"),
 )
-#: Browsers on a Mac name Intel, whatever it has.
+#: The same for processors. Not used for macOS: browsers on a Mac always report Intel.
 _PROCESSORS = (
     ("aarch64|ARM64", "arm64"),
     ("Win64|WOW64|x86_64", "x86_64"),
@@ -42,19 +42,19 @@ _NAMES = {word: name for _pattern, name, word in _SYSTEMS}
 
 
 class System(NamedTuple):
-    """What a browser runs on: its operating system and processor; None is unknown."""
+    """The operating system and processor of a browser; None if unknown."""
 
     platform: str | None = None
     arch: str | None = None
 
     def fits(self, file: ReleaseFile) -> bool:
-        """Whether a file runs there; one whose processor is not known may."""
+        """Whether a file runs on this system; an unknown processor fits."""
         is_platform = file.platform is None or to_usual_word(file.platform) == self.platform
         return is_platform and (None in (file.arch, self.arch) or to_usual_word(file.arch or "") == self.arch)
 
 
 def read_system(user_agent: str) -> System:
-    """What a browser reports that it runs on."""
+    """Parse the system from a User-Agent header."""
     text = user_agent[:400]
     platform = next((word for pattern, _name, word in _SYSTEMS if re.search(pattern, text)), None)
     arch = next((word for pattern, word in _PROCESSORS if re.search(pattern, text)), None)
@@ -62,7 +62,7 @@ def read_system(user_agent: str) -> System:
 
 
 class ShownFile(NamedTuple):
-    """A file with the address of its download."""
+    """A file with its download URL."""
 
     name: str
     system: str
@@ -72,7 +72,7 @@ class ShownFile(NamedTuple):
 
 
 class ShownRelease(NamedTuple):
-    """A release, with the files for the reader's system and the others."""
+    """A release with its files: those for the reader's system (``own``), and the others."""
 
     version: str
     channel: str
@@ -85,8 +85,8 @@ class ShownRelease(NamedTuple):
 def show_downloads(
     tx: ReadTransaction, license: License, request: PortalRequest, limit: int, below: int = 0
 ) -> tuple[list[ShownRelease], int | None]:
-    """So many of the releases that the license covers, the newest first, below a rank (0: all); and the rank
-    below which there are more.
+    """Return at most ``limit`` releases that the license covers, ranked below ``below`` (0: all), the newest
+    first; and the value of ``below`` for the next page, None on the last.
     """
     covered = [one for one in list_covered(tx, license, request.now) if not below or one.rank < below]
     system = read_system(request.http.headers.get("user-agent", ""))
@@ -114,14 +114,14 @@ def _name_system(file: ReleaseFile) -> str:
 
 
 def list_own(request: PortalRequest) -> Response:
-    """What a license of the customer covers, and its update tokens."""
+    """List the releases that the customer's license covers, and its update tokens."""
     license = request.ask(lambda tx: find_own(tx, request))
     known = request.ask(lambda tx: tokens.list_live(tx, license.id, request.now))
     return _render(request, license, f"/licenses/{license.id}", tokens=known, has_tokens=True)
 
 
 def list_with_key(request: PortalRequest) -> Response:
-    """What the license of the key covers."""
+    """List the releases that the license whose key was entered covers."""
     return _render(request, request.license, "/license", tokens=(), has_tokens=False)
 
 
@@ -135,7 +135,7 @@ def _render(request: PortalRequest, license: License, back: str, **values: Any) 
 
 
 def make_token(request: PortalRequest) -> Response:
-    """Make an update token, and show it this once."""
+    """Create an update token, and show it once."""
     command = tokens.CreateUpdateToken
 
     def show(made: tokens.NewUpdateToken) -> Response:
@@ -164,7 +164,7 @@ def _change(
     try:
         done = request.change(command)
     except NotFound:
-        # A token that has ended before.
+        # The token has already ended.
         done = None
     except Refusal as error:
         return request.refuse(f"/licenses/{license.id}/downloads", error)

@@ -1,4 +1,4 @@
-"""Licenses and their devices in the portal; licenses that are found by their key."""
+"""Pages about a customer's licenses and devices, and about a license whose key was entered."""
 
 import re
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ from keywright.provisioning.ownership.store import list_offered_to
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 
-#: How many licenses a page shows, with how many devices each; and how many devices the page of a license.
+#: Licenses per page, devices of each of them, and devices on the page of one license.
 _LICENSES, _FEW_DEVICES, _DEVICES = 10, 5, 200
 
 
 def list_own(request: PortalRequest) -> Response:
-    """The licenses of the customer; who is not signed in is asked for an address."""
+    """List the customer's licenses; without a session, show the start page."""
     if request.browser.customer is None:
         return render_start(request)
     found = request.ask(lambda tx: _list(tx, request))
@@ -52,7 +52,7 @@ def list_own(request: PortalRequest) -> Response:
 
 
 def show_own(request: PortalRequest) -> Response:
-    """One license with all of its devices."""
+    """Show a license with its devices."""
     [one] = request.ask(lambda tx: show_licenses(tx, [find_own(tx, request)], request.now, devices=_DEVICES))
     return _render_one(request, one)
 
@@ -60,7 +60,7 @@ def show_own(request: PortalRequest) -> Response:
 def _render_one(
     request: PortalRequest, one: ShownLicense, *, offers: Sequence[ShownOffer] = (), is_only: bool = False
 ) -> Response:
-    """The page of a license, with its leases and the offer of it."""
+    """Render the page of a license, with its leases, its open offer and its newest download."""
 
     def read(tx: ReadTransaction) -> dict[str, Any]:
         license = find_licenses_by_id(tx, [one.id])[one.id]
@@ -74,7 +74,7 @@ def _render_one(
 
 
 def _list_offers(tx: ReadTransaction, request: PortalRequest) -> list[ShownOffer]:
-    """What is offered to the customer, on the first page."""
+    """Return the licenses offered to the customer; on further pages of the list, none."""
     if request.http.query_params:
         return []
     found = list_offered_to(tx, request.customer.id, request.now)
@@ -82,19 +82,19 @@ def _list_offers(tx: ReadTransaction, request: PortalRequest) -> list[ShownOffer
 
 
 def free_own(request: PortalRequest) -> Response:
-    """Free a device of a license."""
+    """Remove a device from a license."""
     license = request.ask(lambda tx: find_own(tx, request))
     return free_device(request, license, f"/licenses/{license.id}", request.customer.id)
 
 
 def make_own_file(request: PortalRequest) -> Response:
-    """The license file for a device."""
+    """Make the license file for a device."""
     license = request.ask(lambda tx: find_own(tx, request))
     return make_file(request, license, f"/licenses/{license.id}")
 
 
 def show_key(request: PortalRequest) -> Response:
-    """The whole key of a license."""
+    """Show the whole key of a license."""
     license = request.ask(lambda tx: find_own(tx, request))
     request.take("change", str(request.customer.id))
     show = ShowKey(context=request.context, license=license.id, precondition=require_own(request))
@@ -103,7 +103,7 @@ def show_key(request: PortalRequest) -> Response:
 
 
 def rotate_key(request: PortalRequest) -> Response:
-    """Ask whether a license is to have a new key; give it one."""
+    """Ask for confirmation (GET), or give a license a new key (POST)."""
     license = request.ask(lambda tx: find_own(tx, request))
     if not request.is_post:
         return request.render("rotate.html", license_id=license.id)
@@ -117,7 +117,7 @@ def rotate_key(request: PortalRequest) -> Response:
 
 
 class _Own(NamedTuple):
-    """A page of the licenses, whether there is one and no more, and the ID after which there are others."""
+    """A page of the customer's licenses, whether there is exactly one, and the last ID if more follow."""
 
     shown: list[ShownLicense]
     is_one: bool
@@ -125,7 +125,7 @@ class _Own(NamedTuple):
 
 
 def _list(tx: ReadTransaction, request: PortalRequest) -> _Own:
-    """The licenses after the one in the address."""
+    """Return the licenses after the ID in the URL."""
     after = parse_number(request.http.query_params.get("after", "")) or 0
     own = LicenseFilter(customer_id=request.customer.id)
     found = list_licenses(tx, own, after_id=after, limit=_LICENSES + 1)
@@ -151,7 +151,7 @@ PAGES = (
 def free_device(
     request: PortalRequest, license: License, back: str, customer_id: int | None = None
 ) -> Response:
-    """Ask whether the device in the address is to be removed; remove it, as often as the terms allow."""
+    """Ask for confirmation (GET), or remove the device in the URL (POST), as often as the terms allow."""
     if not request.is_post:
         try:
             device = _find_device(request, license)
@@ -174,7 +174,7 @@ def free_device(
 
 
 def make_file(request: PortalRequest, license: License, back: str) -> Response:
-    """The license file for the device in the address; for that device alone."""
+    """Return a download of the license file for the device in the URL, valid for that device only."""
     request.take("file", str(license.id))
     try:
         device = _find_device(request, license)
@@ -194,7 +194,7 @@ def make_file(request: PortalRequest, license: License, back: str) -> Response:
 
 
 def _find_device(request: PortalRequest, license: License) -> Activation:
-    """The device in the address. Raises ``NotFound``."""
+    """Return the device in the URL. Raises ``NotFound`` if it has no place."""
     place = (license.id, min(request.path_params["device"], MAX_ID))
     found = request.ask(lambda tx: find_by_id(tx, [place]))
     if not found or found[0].deactivated_at is not None:
@@ -207,7 +207,7 @@ _HERE = "/license"
 
 
 def enter_key(request: PortalRequest) -> Response:
-    """Ask for a license key; show its license."""
+    """Ask for a license key, check it (POST), or show the license whose key was entered."""
     if request.is_post:
         return _check_key(request)
     request.browser.find_license(request.site.runner)
@@ -220,17 +220,17 @@ def enter_key(request: PortalRequest) -> Response:
 
 
 def free_with_key(request: PortalRequest) -> Response:
-    """Free a device of the license."""
+    """Remove a device from the license whose key was entered."""
     return free_device(request, request.license, _HERE)
 
 
 def make_file_with_key(request: PortalRequest) -> Response:
-    """The license file for a device."""
+    """Make the license file for a device of the license whose key was entered."""
     return make_file(request, request.license, _HERE)
 
 
 def forget_key(request: PortalRequest) -> Response:
-    """Let another key be typed."""
+    """Forget the license, so that another key can be entered."""
     request.browser.forget_license()
     return request.redirect(_HERE)
 

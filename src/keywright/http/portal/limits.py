@@ -1,4 +1,4 @@
-"""The limits on what strangers may try in the portal; each server process counts for itself."""
+"""Rate limits for attempts in the portal. Each server process counts separately."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -11,10 +11,10 @@ from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.server.sockets import site_of, source_of
 
 _QUARTER, _DAY = 900, 86_400
-#: How many in a quarter of an hour: from one address, from the network around it, and about one license,
-#: customer, sign-in or browser; 0 is no limit. Nothing is counted about a mail address: strangers know it,
-#: too, and would keep its owner out. What strangers cannot have, the mark of a known browser and the link in
-#: a mail, is not counted by address: a stranger may share it.
+#: Attempts per 15 minutes: from one IP address, from the network around it, and about one license, customer,
+#: sign-in or browser; 0 means no limit. Nothing is counted per e-mail address: strangers who know it could
+#: lock its owner out. Attempts with what strangers do not have, the mark of a known browser or a mailed link,
+#: are not counted per IP address, which a stranger may share.
 _LIMITS = {
     "mail": (40, 120, 40),
     "known": (0, 0, 5),
@@ -28,12 +28,12 @@ _LIMITS = {
     "export": (10, 30, 2),
     "erase": (30, 90, 10),
 }
-#: How many new keys a license may get in a day.
+#: New keys per license and day.
 _ROTATIONS = 5
 
 
 class Limits:
-    """Counts attempts. It is thread-safe."""
+    """Counts attempts. Thread-safe."""
 
     def __init__(self) -> None:
         self._limits = {
@@ -45,10 +45,10 @@ class Limits:
         self._lock = Lock()
 
     def take(self, kind: str, address: str, about: str | None) -> dict[str, str]:
-        """Count an attempt; returns what ``give_back`` takes. Raises ``RateLimited``."""
+        """Count an attempt. Returns the argument for ``give_back``. Raises ``RateLimited``."""
         sources = {f"{kind} address": source_of(address), f"{kind} site": site_of(address)}
         if about is not None:
-            # A license key is the same however it is typed, and is not kept: hashed.
+            # All spellings of a license key count as one. It is hashed, so that no key is kept in memory.
             about = fold_key(about) if kind == "key" else about
             sources[f"{kind} about"] = sha256(about.encode(errors="replace")).hexdigest()
         taken: dict[str, str] = {}
@@ -63,12 +63,12 @@ class Limits:
         return taken
 
     def give_back(self, taken: Mapping[str, str]) -> None:
-        """Do not count an attempt: it was right."""
+        """Undo the count of an attempt that succeeded."""
         with self._lock:
             self._give_back(taken)
 
     def take_rotation(self, license_id: int) -> None:
-        """Count a new key of a license. Raises ``RateLimited``."""
+        """Count a new key for a license. Raises ``RateLimited``."""
         with self._lock:
             self._rotations.take(monotonic(), str(license_id))
 

@@ -1,4 +1,4 @@
-"""Whose license it is: a customer adds one with its key, hands one on, takes one over, and ends leases."""
+"""Pages on which customers add a license by its key, offer or accept a license, and end leases."""
 
 import re
 
@@ -27,7 +27,7 @@ _LEASE_ID = re.compile("[0-9a-f]{32}")
 
 
 def add_license(request: PortalRequest) -> Response:
-    """Ask for a license key; give its license to the customer, if it can be claimed."""
+    """Ask for a license key (GET), or give its license to the customer if it can be claimed (POST)."""
     if not request.is_post:
         return request.render("add_license.html", is_wrong=False)
     taken = request.take("key", request.form.get("key", ""))
@@ -42,7 +42,7 @@ def add_license(request: PortalRequest) -> Response:
 
 
 def hand_on(request: PortalRequest) -> Response:
-    """Ask to whom the license is offered; offer it."""
+    """Ask for the new owner's e-mail address (GET), or offer the license (POST)."""
     license = request.ask(lambda tx: find_own(tx, request))
     if not request.is_post:
         return request.render("hand_on.html", license_id=license.id, has_error=False, email="")
@@ -70,14 +70,14 @@ def hand_on(request: PortalRequest) -> Response:
 
 
 def cancel_offer(request: PortalRequest) -> Response:
-    """Take back an offer."""
+    """Cancel an offer."""
     license = request.ask(lambda tx: find_own(tx, request))
     here = f"/licenses/{license.id}"
     return _decide(request, CancelTransfer, here, _("The offer is canceled. The license stays yours."))
 
 
 def show_offered(request: PortalRequest) -> Response:
-    """A license that is offered to the customer."""
+    """Show a license that is offered to the customer."""
     number = request.path_params["transfer"]
     offered = request.ask(
         lambda tx: [
@@ -93,7 +93,7 @@ def show_offered(request: PortalRequest) -> Response:
 
 
 def accept_offer(request: PortalRequest) -> Response:
-    """Take over a license."""
+    """Accept an offered license."""
     here = f"/licenses/{request.path_params['id']}"
     return _decide(request, AcceptTransfer, here, _("The license is yours now. It has a new key."))
 

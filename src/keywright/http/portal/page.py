@@ -1,4 +1,4 @@
-"""The pages of the portal: what they need, and how they are answered."""
+"""How the portal declares its pages, checks what they need and renders them."""
 
 import logging
 from collections.abc import Callable
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Needs(Enum):
-    """What a page needs: nothing, a customer who is signed in, or a license whose key was typed."""
+    """What a page requires: nothing, a signed-in customer, or a license whose key was entered."""
 
     NOTHING = auto()
     CUSTOMER = auto()
@@ -37,7 +37,7 @@ class Needs(Enum):
 
 
 class Page(NamedTuple):
-    """A page at a path below the portal's own; it is made in a thread."""
+    """A page, its path relative to the portal's; ``make`` runs in a thread."""
 
     path: str
     make: Callable[[PortalRequest], Response]
@@ -53,7 +53,7 @@ def route_of(site: PortalSite, page: Page) -> Route:
 
 
 async def refuse(site: PortalSite, http: Request, problem: Exception) -> Response:
-    """The page for a request that no page answers."""
+    """Return the error page for a request that matches no page."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     browser = PortalBrowser(http, site.settings)
     request = PortalRequest(site, http, browser, None)
@@ -83,12 +83,12 @@ async def _run(
     try:
         return await site.runner.run(partial(_speak, request, make))
     except QueueFull as full:
-        # A page would need a thread, too.
+        # Plain text, because rendering a page would need a thread, too.
         return PlainTextResponse(message_for(full).sentence, 503, {"retry-after": "1"})
 
 
 def _speak(request: PortalRequest, make: Callable[[PortalRequest], Response]) -> Response:
-    """Make a page in the reader's language. In a thread."""
+    """Render a page in the reader's language. Call it in a thread."""
     failure: KeywrightError | None = None
     try:
         request.browser.find_customer(request.site.runner)
@@ -99,7 +99,7 @@ def _speak(request: PortalRequest, make: Callable[[PortalRequest], Response]) ->
 
 
 def _make(page: Page, request: PortalRequest) -> Response:
-    """The page, or what stands in its place."""
+    """Return the page, or a redirect or error page in its place."""
     try:
         if page.needs is Needs.KEY:
             request.browser.find_license(request.site.runner)

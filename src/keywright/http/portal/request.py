@@ -1,4 +1,4 @@
-"""Requests for pages of the portal, and its site."""
+"""A request for a page of the portal, and the objects that all pages share."""
 
 import base64
 import hashlib
@@ -36,12 +36,12 @@ from keywright.provisioning.brand import Brand, write_style
 from keywright.provisioning.customers import Customer
 from keywright.provisioning.store import find_brand
 
-#: How long the brand is known without being read again, in seconds.
+#: How long the brand is cached, in seconds.
 _BRAND_KNOWN_FOR = 2.0
 
 
 class ShownBrand(NamedTuple):
-    """The brand with what pages need of it: the address of its style and, if there is one, of its logo."""
+    """The brand with its style and logo and their URLs; the logo's are empty without one."""
 
     brand: Brand
     style: bytes
@@ -51,7 +51,7 @@ class ShownBrand(NamedTuple):
 
 
 class BrandCache:
-    """The brand as it was in this moment. It is thread-safe."""
+    """A cache of the brand. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -59,7 +59,7 @@ class BrandCache:
         self._until = 0.0
 
     def find(self, runner: Runner) -> ShownBrand:
-        """The brand. Only in a thread."""
+        """Return the brand. Call it in a thread."""
         with self._lock:
             if self._shown is None or monotonic() >= self._until:
                 brand = runner.ask(find_brand)
@@ -70,7 +70,7 @@ class BrandCache:
 
 
 def show_brand(brand: Brand) -> ShownBrand:
-    """The brand with its style and logo; their addresses change with them, so that browsers may keep them."""
+    """Return the brand with its style and logo. Their URLs contain digests, so browsers may cache them."""
     style = write_style(brand).encode()
     logo = b"" if brand.logo is None else base64.b64decode(brand.logo)
     logo_url = f"{PORTAL}/logo?v={_digest(logo)}" if logo else ""
@@ -83,7 +83,7 @@ def _digest(content: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PortalSite:
-    """The objects that every page of the portal works with."""
+    """The objects that all pages of the portal share."""
 
     settings: Settings
     runner: Runner
@@ -95,7 +95,7 @@ class PortalSite:
 
     @property
     def has_mail(self) -> bool:
-        """Whether a code could be mailed: without that, a license key is the only way in."""
+        """Whether sign-in codes can be mailed; otherwise a license key is the only way in."""
         return self.settings.smtp_server is not None
 
 
@@ -103,7 +103,7 @@ Result = TypeVar("Result")
 
 
 class PortalRequest:
-    """A request for a page of the portal, and the answers that the page can give."""
+    """A request for a page of the portal, with the responses that a page can return."""
 
     def __init__(self, site: PortalSite, http: Request, browser: PortalBrowser, form: Form | None) -> None:
         self.site = site
@@ -116,14 +116,14 @@ class PortalRequest:
 
     @property
     def customer(self) -> Customer:
-        """The customer who is signed in. Only pages for customers have one."""
+        """The customer who is signed in. Raises ``HTTPException`` (403) if nobody is."""
         if self.browser.customer is None:
             raise HTTPException(403)
         return self.browser.customer
 
     @property
     def license(self) -> License:
-        """The license whose key was typed. Only pages for such licenses have one."""
+        """The license whose key was entered. Raises ``HTTPException`` (403) if there is none."""
         if self.browser.license is None:
             raise HTTPException(403)
         return self.browser.license
@@ -135,7 +135,7 @@ class PortalRequest:
 
     @property
     def language(self) -> Language:
-        """The language of the page: the one chosen, else the customer's, else what the browser asks for."""
+        """The language of the page: chosen in this browser, else the customer's, else by Accept-Language."""
         customer, languages = self.browser.customer, self.site.languages
         chosen = self.browser.language
         if chosen not in languages:
@@ -155,16 +155,16 @@ class PortalRequest:
         return self.site.limits.take(kind, self.browser.address, about)
 
     def read_key(self) -> str:
-        """The license key in the form; that of the license which its text means, in any case and with or
-        without dashes. Raises ``InvalidLicenseKey``.
+        """Return the license key in the form. If it differs from a license's key only in case or dashes,
+        return that license's key. Raises ``InvalidLicenseKey``.
         """
         key = normalize_key(self.form.get("key", ""))
         found = self.ask(lambda tx: find_typed(tx, key))
         return key if found is None else found.key
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """The page that the template makes of these values."""
-        # Every page has a form: that of the language, or to sign out.
+        """Render the template with these values."""
+        # Every page has a form, to choose the language or to sign out, and so needs a CSRF token.
         self.browser.ensure_token()
         page = self.site.templates.get_template(template)
         response = HTMLResponse(page.render(**self._common_values(), **values), status)
@@ -172,7 +172,7 @@ class PortalRequest:
         return self._with_cookies(response)
 
     def redirect(self, path: str, message: str = "", *, is_error: bool = False) -> Response:
-        """Redirect to another page of the portal, which shows this message once."""
+        """Redirect to a page of the portal that shows this message once."""
         response = RedirectResponse(f"{PORTAL}{path}", 303)
         if message:
             self.browser.ensure_token()
@@ -180,24 +180,24 @@ class PortalRequest:
         return self._with_cookies(response)
 
     def refuse(self, path: str, error: KeywrightError) -> Response:
-        """Redirect to another page, which shows why something was refused."""
+        """Redirect to a page that explains the refusal. Raises the error if it has no explanation."""
         sentence = explain(error)
         if not sentence:
             raise error
         return self.redirect(path, sentence, is_error=True)
 
     def download(self, file_name: str, content: bytes, media_type: str) -> Response:
-        """A file to save."""
+        """Return a file for download."""
         # RFC 6266
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"}
         return self._with_cookies(Response(content, 200, headers, media_type))
 
     def message_page(self, message: Message) -> Response:
-        """A page with a message in place of what was requested."""
+        """Return a page with a message in place of the requested page."""
         return self.render("message.html", status=message.status, message=message)
 
     def error_page(self, error: KeywrightError) -> Response:
-        """A page with the message of this error."""
+        """Return a page with the message for this error."""
         response = self.message_page(message_for(error))
         retry_after = getattr(error, "retry_after", None)
         if retry_after is not None:

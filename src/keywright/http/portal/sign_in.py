@@ -1,7 +1,7 @@
-"""Sign in to the portal, and the account of the customer.
+"""Pages for signing in to the portal, and for the customer's account.
 
-Every address gets the same answer. A link that is opened uses nothing up: it leads to a button, for programs
-that look for harmful mails open links.
+Known and unknown e-mail addresses get the same response. Opening a mailed link does not use it up; it shows a
+button, because mail scanners open links.
 """
 
 import secrets
@@ -28,7 +28,7 @@ _MAX_CODE, _MAX_TOKEN = 20, 100
 
 
 def ask_for_code(request: PortalRequest) -> Response:
-    """Mail a code to an address, and ask for it."""
+    """Mail a code to an address, and show the form for the code."""
     if not request.site.has_mail:
         return request.redirect("")
     email = _read_email(request)
@@ -76,7 +76,9 @@ def enter_code(request: PortalRequest) -> Response:
 def _submit_code(
     request: PortalRequest, asked: tuple[int, ...], token_hash: bytes
 ) -> tuple[int | None, License | None]:
-    """The customer whose code was entered, and the license that the key in the form makes theirs."""
+    """Submit the code. Returns the customer's ID (None for a wrong code), and the license claimed with the
+    key in the form, if there is one.
+    """
     code = request.form.get("code", "")[:_MAX_CODE]
     fields: dict[str, Any] = {"sign_in_ids": asked, "code": code, "token_hash": token_hash}
     if not request.form.get("key", ""):
@@ -90,18 +92,18 @@ def _submit_code(
 
 
 def show_claim(request: PortalRequest) -> Response:
-    """Ask for a license key and an address: who proves it becomes the license's customer."""
+    """Ask for a license key and an e-mail address; the person who proves the address gets the license."""
     if not request.site.has_mail:
         return request.redirect("")
     return request.render("claim.html", email="", has_error=False, is_wrong=False)
 
 
 def open_mailed_link(request: PortalRequest) -> Response:
-    """Show the button of the link in a mail; press it."""
+    """Show the button of a mailed link (GET), or sign in with the link (POST)."""
     if not request.is_post:
         return request.render("link.html")
     number, link = str(request.path_params["id"]), request.path_params["token"][:_MAX_TOKEN]
-    # A right one is not refused because others have tried: strangers know the number of what they asked for.
+    # Attempts by strangers, who know the ID of a sign-in that they requested, must not block a valid link.
     is_right = request.ask(lambda tx: is_link_token(tx.key_ring, number, link))
     taken = request.take("mailed", number) if is_right else request.take("link")
     if not is_right:
@@ -120,7 +122,7 @@ def open_mailed_link(request: PortalRequest) -> Response:
 
 
 def open_portal_link(request: PortalRequest) -> Response:
-    """Show the button of a link that the vendor asked for; press it."""
+    """Show the button of a link that the vendor created (GET), or sign in with the link (POST)."""
     if not request.is_post:
         return request.render("link.html")
     link, token = request.path_params["token"][:_MAX_TOKEN], new_session_token()
@@ -152,7 +154,7 @@ def sign_out(request: PortalRequest) -> Response:
 
 
 def mail_lost_keys(request: PortalRequest) -> Response:
-    """Mail the license keys to an address."""
+    """Ask for an e-mail address (GET), or mail its license keys to it (POST)."""
     if not request.site.has_mail:
         return request.redirect("")
     if not request.is_post:
@@ -170,7 +172,7 @@ def mail_lost_keys(request: PortalRequest) -> Response:
 
 
 def choose_language(request: PortalRequest) -> Response:
-    """Let the browser keep a language."""
+    """Store the chosen language in the browser."""
     code, back = request.form.get("language", ""), request.form.get("next", "")
     if code in request.site.languages:
         request.browser.set_language(code)
@@ -179,7 +181,7 @@ def choose_language(request: PortalRequest) -> Response:
 
 
 def render_start(request: PortalRequest) -> Response:
-    """The page that asks for the address."""
+    """Render the start page, which asks for an e-mail address, or without a mail server for a license key."""
     return _render_start(request)
 
 
@@ -195,7 +197,7 @@ def _render_start(request: PortalRequest, *, has_error: bool = False) -> Respons
 
 
 def _take_for_mail(request: PortalRequest) -> str:
-    """Count a mail; returns the browser's mark. Raises ``RateLimited``."""
+    """Count a mail against the limits. Returns the browser's mark. Raises ``RateLimited``."""
     mark = _find_mark(request)
     if mark:
         request.take("known", mark)
@@ -205,7 +207,7 @@ def _take_for_mail(request: PortalRequest) -> str:
 
 
 def _find_mark(request: PortalRequest) -> str:
-    """The mark of the customer who has signed in with this browser; empty without a genuine one."""
+    """Return the mark of a customer who has signed in with this browser; empty if missing or forged."""
     mark = request.browser.mark
     is_known = mark and request.ask(lambda tx: find_marked(tx.key_ring, mark)) is not None
     return mark if is_known else ""
@@ -243,12 +245,12 @@ _HERE = "/account"
 
 
 def show_account(request: PortalRequest) -> Response:
-    """Name, language and personal data."""
+    """Show the form for name and language, and the links for personal data."""
     return _render(request, request.customer.name or "")
 
 
 def save_account(request: PortalRequest) -> Response:
-    """Change name and language."""
+    """Change the customer's name and language."""
     name, language = request.form.get("name", ""), request.form.get("language", "")
     changes: dict[str, Any] = {}
     try:
@@ -258,7 +260,7 @@ def save_account(request: PortalRequest) -> Response:
     if language in request.site.languages:
         changes["language"] = language
         request.browser.set_language(language)
-    # Every change, and every key that is shown, is an event.
+    # Limited because every change, like every key that is shown, adds an event.
     request.take("change", str(request.customer.id))
     change = UpdateCustomer(context=request.context, id=request.customer.id, fields=CustomerFields(**changes))
     try:
@@ -269,7 +271,7 @@ def save_account(request: PortalRequest) -> Response:
 
 
 def mail_keys(request: PortalRequest) -> Response:
-    """Mail the license keys to the customer."""
+    """Mail the customer's license keys to the customer's address."""
     email = request.customer.email
     if email is None:
         return request.redirect(_HERE, _("We do not have an e-mail address for you."), is_error=True)
@@ -280,7 +282,7 @@ def mail_keys(request: PortalRequest) -> Response:
 
 
 def export(request: PortalRequest) -> Response:
-    """All that is stored about the customer, as JSON."""
+    """Return a download of all data that is stored about the customer, as JSON."""
     number = request.customer.id
     request.take("export", str(number))
     try:
@@ -292,7 +294,7 @@ def export(request: PortalRequest) -> Response:
 
 
 def ask_for_erasure(request: PortalRequest) -> Response:
-    """Ask whether the data are to be erased; note that."""
+    """Ask for confirmation (GET), or record the request to erase the customer's data (POST)."""
     if not request.is_post:
         return request.render("erase.html")
     request.take("erase", str(request.customer.id))
@@ -303,7 +305,7 @@ def ask_for_erasure(request: PortalRequest) -> Response:
 
 
 def withdraw_erasure(request: PortalRequest) -> Response:
-    """Keep the data after all."""
+    """Withdraw the request to erase the customer's data."""
     request.take("erase", str(request.customer.id))
     command = portal_model.RequestErasure(
         context=request.context, customer_id=request.customer.id, is_withdrawn=True

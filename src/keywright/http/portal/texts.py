@@ -1,4 +1,4 @@
-"""The portal's sentences about licenses and refusals."""
+"""The portal's texts about license states and errors."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ STATES = {
     State.INACTIVE: N_("Not active"),
     State.DISABLED: N_("Blocked"),
 }
-#: Said by what all pages share.
+#: Texts from code that is shared with the admin pages; listed here for the portal's catalogs.
 _SHARED = (N_("just now"),)
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _NOT_USABLE = N_("This license cannot be used at the moment, so there is no license file for it.")
@@ -63,13 +63,13 @@ class Message(NamedTuple):
 
 
 def message_of(status: int) -> Message:
-    """The message for a status, in the reader's language."""
+    """Return the message for an HTTP status, in the reader's language."""
     heading, sentence = _OTHERS.get(status, _OTHERS[500 if status >= 500 else 403])
     return Message(status, _(heading), _(sentence))
 
 
 def message_for(error: e.KeywrightError) -> Message:
-    """The message for an error, in the reader's language, without secrets."""
+    """Return the message for an error, in the reader's language and without secrets."""
     message = message_of(error.status)
     if isinstance(error, e.CustomerSignInOver):
         return Message(
@@ -81,7 +81,7 @@ def message_for(error: e.KeywrightError) -> Message:
 
 
 def explain(error: e.KeywrightError) -> str:
-    """A sentence about an error that a customer can meet; "" for others."""
+    """Return a sentence about an error that a customer can cause; "" for other errors."""
     if isinstance(error, e.RateLimited):
         return _("Please try again in %(time)s.", time=write_duration(error.retry_after))
     if isinstance(error, e.NoRemovalLeft) and error.retry_after_seconds is not None:
@@ -102,7 +102,7 @@ def explain(error: e.KeywrightError) -> str:
 
 
 def write_duration(seconds: int) -> str:
-    """``5 minutes``, ``3 hours``, ``12 days``: rounded up."""
+    """Format a duration, rounded up: ``5 minutes``, ``3 hours``, ``12 days``."""
     if seconds <= _HOUR:
         return ngettext("%(num)s minute", "%(num)s minutes", -(-seconds // _MINUTE))
     if seconds <= 2 * _DAY:

@@ -1,4 +1,4 @@
-"""What pages show of licenses and their devices."""
+"""Licenses, devices, leases and offers as the portal's pages show them."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ from keywright.provisioning.ownership.rules import state_of
 from keywright.provisioning.ownership.store import list_transfers
 from keywright.provisioning.store import find_customers
 
-#: So many leases are shown.
+#: The most leases that a page shows.
 _LEASES = 200
 
 
@@ -45,7 +45,7 @@ class ShownDevice(NamedTuple):
 
 
 class ShownLease(NamedTuple):
-    """A lease that is held."""
+    """A lease that has not ended."""
 
     id: str
     holder: str
@@ -54,7 +54,7 @@ class ShownLease(NamedTuple):
 
 
 class ShownOffer(NamedTuple):
-    """A license that is offered: without its key, and nothing of its devices."""
+    """A license that is offered, without its key and devices."""
 
     id: int
     license_id: int
@@ -89,7 +89,7 @@ class ShownLicense(NamedTuple):
 
     @property
     def hidden(self) -> int:
-        """The number of devices that are not listed."""
+        """How many devices are not listed."""
         return max(0, self.taken - len(self.devices))
 
     @property
@@ -101,7 +101,7 @@ class ShownLicense(NamedTuple):
 def show_licenses(
     tx: ReadTransaction, licenses: Sequence[License], now: datetime, *, devices: int
 ) -> list[ShownLicense]:
-    """These licenses, each with at most so many devices: a few questions, however many licenses."""
+    """Return these licenses, each with at most ``devices`` devices. The number of queries is constant."""
     views = Views(tx)
     views.load(licenses)
     active = list_some_active(tx, licenses, devices)
@@ -122,7 +122,7 @@ def show_licenses(
 
 
 def find_own(tx: ReadTransaction, request: PortalRequest) -> License:
-    """The license in the address, if it is the customer's. Raises ``NoSuchAddress``."""
+    """Return the license in the URL. Raises ``NoSuchAddress`` if it is not the customer's."""
     number = request.path_params["id"]
     found = find_licenses_by_id(tx, [number]).get(number) if number <= MAX_ID else None
     if found is None or found.customer_id != request.customer.id:
@@ -131,7 +131,7 @@ def find_own(tx: ReadTransaction, request: PortalRequest) -> License:
 
 
 def require_own(request: PortalRequest) -> Callable[[License], None]:
-    """Refuses a license that is another customer's by now."""
+    """Return a precondition that raises ``NoSuchAddress`` if the license now belongs to another customer."""
     number = request.customer.id
 
     def require(license: License) -> None:
@@ -142,7 +142,7 @@ def require_own(request: PortalRequest) -> Callable[[License], None]:
 
 
 def show_leases(tx: ReadTransaction, license_id: int, now: datetime) -> list[ShownLease]:
-    """The leases of a license that are held, the newest first."""
+    """Return the leases of a license that have not ended, the newest first."""
     found = [one for one in list_leases(tx, license_id, before=None, limit=_LEASES) if not is_over(one, now)]
     places = [(license_id, one.activation_id) for one in found if one.activation_id is not None]
     names = {one.id: _show_device(one, {}).name for one in find_by_id(tx, places)}
@@ -153,7 +153,7 @@ def show_leases(tx: ReadTransaction, license_id: int, now: datetime) -> list[Sho
 
 
 def show_pending(tx: ReadTransaction, license: License, now: datetime) -> ShownOffer | None:
-    """The offer of a license that the other customer has not answered yet."""
+    """Return the license's offer that is still open, if there is one."""
     for one in list_transfers(tx, license.id):
         if state_of(one, license.customer_id, now) is TransferState.OFFERED:
             return show_offer(tx, one, now)
@@ -161,7 +161,7 @@ def show_pending(tx: ReadTransaction, license: License, now: datetime) -> ShownO
 
 
 def show_offer(tx: ReadTransaction, transfer: Transfer, now: datetime) -> ShownOffer:
-    """A license that is offered."""
+    """Return the offered license of a transfer."""
     license = find_licenses_by_id(tx, [transfer.license_id])[transfer.license_id]
     people = find_customers(tx, [transfer.from_customer_id, transfer.to_customer_id])
     by, to = (people.get(one) for one in (transfer.from_customer_id, transfer.to_customer_id))
@@ -201,7 +201,7 @@ def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> Sho
 
 
 def _link_to_renew(tx: ReadTransaction, views: Views, license: License) -> str | None:
-    """Where a license that ends can be renewed."""
+    """Return the URL at which a license can be renewed; None if it never expires, is disabled or has none."""
     product = views.product_of(license)
     if product is None or license.expires_at is None or license.status == Status.DISABLED:
         return None
@@ -215,7 +215,7 @@ def _name_product(views: Views, license: License) -> str:
 
 
 def device_name(device: Activation) -> str:
-    """What a device is called."""
+    """Return the name to show for a device."""
     return device.label or device.platform or _("Unnamed device")
 
 
