@@ -1,1 +1,1 @@
-"""What leaves: mails and webhooks."""
+"""Outgoing deliveries: mails and webhooks."""

@@ -1,1 +1,1 @@
-"""Mail: templates, rendering, and sending what waits in the outbox."""
+"""Mail: templates, rendering, the outbox and SMTP."""

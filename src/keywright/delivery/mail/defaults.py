@@ -1,6 +1,6 @@
-"""The built-in templates: Jinja2, like those that vendors write, in six languages.
+"""The built-in templates in six languages, in Jinja2 like the vendors' own.
 
-An indented line is a license key or a code; a line that ends in a colon, and an address below it, a button.
+An indented line is a license key or a code; a line that ends in a colon, followed by a URL, becomes a button.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ CATALOGS = Path(__file__).parent / "locale"
 
 
 class Source(NamedTuple):
-    """A template: in Jinja2, each part."""
+    """The parts of a template, in Jinja2."""
 
     subject: str
     text: str
@@ -21,7 +21,7 @@ class Source(NamedTuple):
 
 
 def N_(text: str) -> str:
-    """The same text; a mark that it is to be translated."""
+    """Mark a text for translation, and return it unchanged."""
     return text
 
 
@@ -332,7 +332,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
     ),
 }
 
-#: The page to unsubscribe: its heading, its text, its button, its text afterwards or of a bad link.
+#: The texts of the unsubscribe page: heading, text, button, confirmation, and error for a bad link.
 UNSUBSCRIBE_HEADING = N_("Unsubscribe from reminders")
 UNSUBSCRIBE_TEXT = N_(
     "You will get no more reminders that a license is about to end. You will still get mails about your "
@@ -351,7 +351,7 @@ CODES = tuple(_LANGUAGES)
 
 
 def choose_language(wanted: str | None, fallback: str) -> Language:
-    """The language with this code (``de``, ``pt-BR``), or nearest to it; else the fallback, else English."""
+    """Return the language with this code (``de``, ``pt-BR``) or nearest; else the fallback, else English."""
     for code in (wanted, fallback):
         known = (code or "").replace("_", "-")
         for one in (known, known.partition("-")[0], _REGIONS.get(known.partition("-")[0], "")):
@@ -360,12 +360,12 @@ def choose_language(wanted: str | None, fallback: str) -> Language:
     return _LANGUAGES[ENGLISH]
 
 
-#: Languages that are known in one region only.
+#: Languages with catalogs for one region only.
 _REGIONS = {"pt": "pt-BR"}
 
 
 def built_in(name: MailTemplate, language: Language) -> Source:
-    """The built-in template."""
+    """Return the built-in template in this language."""
     say = language.translations.gettext
     subject, lines = _TEMPLATES[name]
     return Source(say(subject), "\n".join(say(line) if line else line for line in lines))

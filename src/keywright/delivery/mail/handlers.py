@@ -1,4 +1,4 @@
-"""Decide the commands of the outbox, and of templates."""
+"""Handlers for the commands of the outbox and of templates."""
 
 import secrets
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from keywright.events.model import MailState, OutboxMail, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 
-#: How many mails are deleted, given up, or decided about in one transaction.
+#: Mails that are deleted, given up or decided in one transaction.
 _AT_ONCE = 500
 
 
 def finish_mail(work: UnitOfWork, command: model.FinishMail) -> OutboxMail | None:
-    """Write the outcome; None when another process has claimed the mail meanwhile, or it was deleted."""
+    """Save the outcome. Returns None if another process has claimed the mail or it was deleted."""
     mail = store.lock_mail(work.tx, command.mail_id)
     if mail is None or mail.claimed_by != command.claimed_by:
         return None
@@ -29,7 +29,7 @@ def finish_mail(work: UnitOfWork, command: model.FinishMail) -> OutboxMail | Non
 
 
 def send_again(work: UnitOfWork, command: model.SendAgain) -> None:
-    """Let a mail wait, or a copy of one that was sent. Raises ``NotFound``."""
+    """Queue a mail again, or a copy if it was sent. Raises ``NotFound``."""
     mail = store.lock_mail(work.tx, command.mail_id)
     if mail is None:
         raise NotFound(f"mail {command.mail_id}")
@@ -53,7 +53,7 @@ def send_again(work: UnitOfWork, command: model.SendAgain) -> None:
 
 
 def decide_held(work: UnitOfWork, command: model.DecideHeld) -> model.Resumed:
-    """Send or drop some of the mails that a restored backup contained."""
+    """Queue or drop a batch of the mails that a restored backup contained."""
     held, now = store.lock_held(work.tx, _AT_ONCE), command.context.now
     for mail in held:
         if command.is_sent:
@@ -81,7 +81,7 @@ def queue_sample(work: UnitOfWork, command: model.QueueSample) -> None:
 
 
 def save_template(work: UnitOfWork, command: model.SaveTemplate) -> None:
-    """Save a template that was checked."""
+    """Save a template, which the caller has checked."""
     own = model.OwnTemplate(
         name=command.name,
         product_id=command.product_id,
@@ -97,7 +97,7 @@ def save_template(work: UnitOfWork, command: model.SaveTemplate) -> None:
 
 
 def delete_template(work: UnitOfWork, command: model.DeleteTemplate) -> bool:
-    """Delete a template; False where there is none."""
+    """Delete a template. Returns False if there is none."""
     is_deleted = store.delete_template(work.tx, command.name, command.product_id, command.language)
     if is_deleted:
         work.record_event("mail_template.deleted", command, _details(command))
@@ -113,7 +113,7 @@ def _details(command: model.SaveTemplate | model.DeleteTemplate) -> dict[str, An
 
 
 def purge_mails(work: UnitOfWork, command: model.PurgeMails) -> int:
-    """Delete old mails, and give up those that have waited for as long; returns how many."""
+    """Delete a batch of old mails, and give up mails that have waited as long. Returns how many."""
     now = command.context.now
     before = now - timedelta(days=command.keep_days)
     given_up = store.give_up_old(work.tx, before, now, limit=_AT_ONCE)
@@ -121,7 +121,7 @@ def purge_mails(work: UnitOfWork, command: model.PurgeMails) -> int:
 
 
 def unsubscribe(work: UnitOfWork, command: model.Unsubscribe) -> bool:
-    """Save whether the customer wants reminders; False for an unknown customer."""
+    """Save whether the customer gets reminders. Returns False for an unknown customer."""
     moment = command.context.now if command.is_unsubscribed else None
     if store.is_unsubscribed(work.tx, command.customer_id) is command.is_unsubscribed:
         return True

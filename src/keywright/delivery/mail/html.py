@@ -1,7 +1,7 @@
-"""The HTML of a mail: made from its text, or the vendor's own, in one frame.
+"""The HTML of a mail: generated from its text, or the vendor's, in a common frame.
 
-No picture, no font and no style comes from elsewhere: nobody learns that the mail was opened. Colors are good
-on light and dark grounds; mail programs that know no style sheets still show a readable page.
+Nothing is loaded from a server, so nobody learns that the mail was opened. The colors suit light and dark
+mode, and the mail stays readable in mail programs without support for style sheets.
 """
 
 import re
@@ -60,7 +60,7 @@ _BUTTON_HTML = Markup(
     '<p style="margin:0 0 20px"><a class="button" href="{}" style="display:inline-block;padding:11px 18px;'
     'background:#24704b;color:#ffffff;border-radius:6px;text-decoration:none;font-weight:600">{}</a></p>'
 )
-#: The logo is a part of the mail: nobody learns that the mail was opened.
+#: The logo is a part of the message, not loaded from a server.
 LOGO = "cid:logo"
 _LOGO = Markup(
     '<p style="margin:0 0 20px"><img src="{}" alt="{}" style="max-height:40px;max-width:220px"></p>\n'
@@ -70,18 +70,18 @@ _FOOTER_LINK = Markup(' · <a href="{}" style="color:#5f6670">{}</a>')
 
 
 def frame(body: Markup, *, title: str, vendor: str, brand: Brand, language: str) -> str:
-    """A whole page around the body of a mail."""
+    """Put the body of a mail into a whole page."""
     links = Markup().join(_FOOTER_LINK.format(one.url, one.text) for one in brand.links)
     palette = build_palette(brand.color)
     logo = _LOGO.format(LOGO, vendor) if brand.logo else ""
     values = {"title": title, "vendor": vendor, "language": language, "links": links, "palette": palette}
     page = str(_FRAME.format(body=body, logo=logo, font=_FONT, **values))
-    # Mail programs that drop style sheets take the colors of the elements.
+    # For mail programs that drop style sheets: set the colors on the elements.
     return page.replace(_PLAIN_BUTTON, f"background:{palette.button};color:{palette.button_text};")
 
 
 def from_text(text: str) -> Markup:
-    """The body that a text makes: indented lines are keys, a label above an address is a button."""
+    """Build the body from a text: indented lines become keys, and a label above a URL becomes a button."""
     paragraphs = re.split(r"\n\s*\n", text.strip("\n"))
     return Markup("\n").join(one for part in paragraphs if part.strip() for one in _parts_of(part))
 

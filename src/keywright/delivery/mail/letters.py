@@ -1,4 +1,4 @@
-"""The contents of a mail: read when it is sent, from the IDs that the outbox has."""
+"""The contents of a mail, read when it is sent, from the IDs in the outbox."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ from keywright.provisioning.store import CUSTOMERS, find_brand, names_of
 MAX_SHOWN = 100
 _OF_NOTICE = ("title", "text", "url", "affected", "fixed_in", "is_security")
 _REMINDERS = (MailTemplate.EXPIRING, MailTemplate.EXPIRED)
-#: These name a license that is not the reader's: nothing of it is in them but its product.
+#: Mails about a license that is not the recipient's. They contain nothing of it but its product.
 _OF_OTHERS = frozenset((MailTemplate.LICENSE_OFFERED, MailTemplate.LICENSE_GIVEN))
 _ABOUT_LICENSES = (
     frozenset(MailTemplate)
@@ -48,9 +48,7 @@ _ABOUT_LICENSES = (
 
 
 class MailSettings(NamedTuple):
-    """What the settings define for every mail: its signature, the address of the pages, the usual
-    language.
-    """
+    """The settings for all mails: the vendor's name, the server's public URL, and the default language."""
 
     vendor: str
     public_url: str | None
@@ -58,14 +56,14 @@ class MailSettings(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """A file that comes with a mail."""
+    """A file attached to a mail."""
 
     name: str
     content: bytes
 
 
 class Letter(NamedTuple):
-    """A mail, complete but for its rendering. ``own`` is the vendor's template."""
+    """A mail that is ready to be rendered. ``own`` is the vendor's template."""
 
     address: str
     name: str | None
@@ -87,7 +85,7 @@ class _Recipient(NamedTuple):
 def read_letter(
     tx: ReadTransaction, mail: OutboxMail, settings: MailSettings, now: datetime
 ) -> Letter | AttemptOutcome:
-    """What to send; or why nothing is sent."""
+    """Return the letter to send, or the outcome that states why none is sent."""
     recipient = _find_recipient(tx, mail)
     if not isinstance(recipient, _Recipient):
         return recipient
@@ -154,7 +152,7 @@ def _read_values(
     if mail.template is MailTemplate.SIGN_IN_CODE:
         if mail.subject.sign_in_id is None:
             return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
-        # A code for somebody who is no customer yet belongs to a license key, which the browser has.
+        # The code of a person who is not a customer yet needs the license key, which only the browser has.
         has_link = (mail.customer_id or 0) >= 0
         values |= _sign_in_values(tx, mail.subject.sign_in_id, settings if has_link else None)
     more = _values_of_others(tx, mail, settings)
@@ -164,7 +162,7 @@ def _read_values(
 def _values_of_others(
     tx: ReadTransaction, mail: OutboxMail, settings: MailSettings
 ) -> dict[str, Any] | AttemptOutcome:
-    """Those of a mail that is not about licenses."""
+    """Return the values of a mail that is not about licenses."""
     if mail.subject.endpoint_id is not None:
         return _endpoint_values(tx, mail.subject.endpoint_id, settings)
     if mail.subject.job_id is not None:
@@ -218,7 +216,7 @@ def _endpoint_values(
 
 
 def _find_offering(tx: ReadTransaction, mail: OutboxMail, now: datetime) -> str | None:
-    """The address of the customer who offers the license of a mail, while that is so."""
+    """Return the e-mail address of the customer who offers a mail's license; None if the offer has ended."""
     offered = list_offered_to(tx, mail.customer_id or 0, now)
     own = (one.from_customer_id for one in offered if one.license_id in mail.subject.license_ids)
     owner = CUSTOMERS.find(tx, next(own, 0))
@@ -236,7 +234,7 @@ def _find_licenses(tx: ReadTransaction, mail: OutboxMail) -> list[License]:
 def _is_worth_a_word(template: MailTemplate, license: License, now: datetime) -> bool:
     if template is MailTemplate.YOUR_KEYS:
         return True
-    # Refunded meanwhile: a mail would thank for a purchase that is undone, or ask for another payment.
+    # Refunded since: the mail would thank for a canceled purchase or ask for another payment.
     if license.status == Status.DISABLED:
         return False
     if template is MailTemplate.EXPIRED:
@@ -307,7 +305,7 @@ def _unsubscribe_url(
 
 
 def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
-    """Plausible values for every template; without an address of the server there are no links."""
+    """Return sample values for every template; links only if the server's public URL is set."""
     expires_at = now + timedelta(days=365)
     one = {
         "key": "K7QM-2XWP-9RTD-4HVN",
@@ -362,12 +360,12 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
 
 
 def sample_letter(settings: MailSettings, address: str, now: datetime) -> Letter:
-    """A letter with sample values to this address."""
+    """Return a letter with sample values to this address."""
     language = choose_language(settings.language, ENGLISH)
     source = built_in(MailTemplate.YOUR_LICENSE, language)
     return Letter(address, None, language, None, source, sample_values(settings, now), Brand(), None)
 
 
 def _line(text: str | None) -> str | None:
-    """A name as one line: the rest of a mail is made of lines, too."""
+    """Return a name on one line: line breaks in it would change the layout of a mail."""
     return None if text is None else " ".join(text.split())

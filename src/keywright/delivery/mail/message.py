@@ -1,4 +1,4 @@
-"""Make the message of a letter: headers, text and HTML, as bytes for SMTP (RFC 5322, 2046, 8058)."""
+"""Renders a letter into a message: headers, text and HTML, as bytes for SMTP (RFC 5322, 2046, 8058)."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _UTF8_POLICY = _POLICY.clone(utf8=True)
 
 
 class Composed(NamedTuple):
-    """The parts of a mail. ``problem`` is why the vendor's template could not be used."""
+    """The rendered parts of a mail. ``problem`` states why the vendor's template could not be used."""
 
     subject: str
     text: str
@@ -39,7 +39,7 @@ class Composed(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A message, and its addresses for the SMTP server. ``needs_utf8``: only RFC 6531 can carry it."""
+    """A message with its addresses for the SMTP server. ``needs_utf8``: it requires SMTPUTF8 (RFC 6531)."""
 
     sender: str
     recipient: str
@@ -48,7 +48,7 @@ class Envelope(NamedTuple):
 
 
 def compose(letter: Letter) -> Composed:
-    """Render a letter. Where the vendor's template fails, the built-in one is used."""
+    """Render a letter. If the vendor's template fails, use the built-in one."""
     if letter.own is not None:
         try:
             return render_source(letter.own, letter.values, letter.language, letter.brand)
@@ -80,7 +80,7 @@ def render_source(
 def build_envelope(
     letter: Letter, composed: Composed, *, mail_from: str, message_id: str, now: datetime
 ) -> Envelope:
-    """The message. Raises ``ValueError`` for an address that no mail can be sent to."""
+    """Build the message. Raises ``ValueError`` for an unusable address."""
     sender_name, sender = parseaddr(mail_from)
     try:
         recipient = _to_ascii_domain(letter.address)
@@ -110,7 +110,7 @@ def build_envelope(
 
 
 def _attach(message: EmailMessage, attachments: tuple[Attachment, ...]) -> None:
-    """Attach the files; more than a few in one archive."""
+    """Attach the files; more than ``_MAX_ATTACHMENTS`` as one ZIP archive."""
     if len(attachments) <= _MAX_ATTACHMENTS:
         for one in attachments:
             message.add_attachment(one.content, "text", "plain", filename=one.name)
@@ -128,12 +128,12 @@ def _to_ascii_domain(address: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text on one line: a header has no line breaks, and control characters have no place in it."""
+    """Return the text on one line and without control characters, as a header needs it."""
     return "".join(one if one.isprintable() else " " for one in " ".join(text.split())).strip()
 
 
 def list_unusable(tx: ReadTransaction, settings: MailSettings, now: datetime) -> list[str]:
-    """A sentence about each template that plausible values cannot be put in."""
+    """Return a sentence about each of the vendor's templates that cannot be rendered with sample values."""
     values, found = sample_values(settings, now), list[str]()
     for own in list_templates(tx):
         language = choose_language(own.language, ENGLISH)

@@ -1,4 +1,4 @@
-"""The vendor's own templates, and the commands about them and the outbox."""
+"""The vendor's templates, and the commands for them and the outbox."""
 
 from datetime import datetime
 from enum import Enum, auto
@@ -8,13 +8,13 @@ import msgspec
 from keywright.core.command import Command
 from keywright.events.model import MailTemplate
 
-#: The product of a template that is for every product that has none of its own.
+#: The product ID of a template for all products that have no template of their own.
 EVERY_PRODUCT = 0
 
 
 class OwnTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """A template of the vendor's, instead of the built-in one; in Jinja2. Without ``html``, that part of a
-    mail is made from its text.
+    """A Jinja2 template of the vendor, which replaces the built-in template. If ``html`` is empty, the HTML
+    part of a mail is generated from its text.
     """
 
     name: MailTemplate
@@ -28,8 +28,8 @@ class OwnTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate(Enum):
-    """What an attempt to send a mail has come to. ``UNANSWERED``: the SMTP server had all of it, and its
-    answer did not arrive.
+    """The result of an attempt to send a mail. ``UNANSWERED``: the SMTP server may have received all of it,
+    but its answer did not arrive.
     """
 
     SENT = auto()
@@ -40,16 +40,16 @@ class Fate(Enum):
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True):
-    """The outcome of an attempt; ``reason`` has no address in it."""
+    """The outcome of an attempt to send a mail. Addresses in ``reason`` are removed before it is stored."""
 
     fate: Fate
     reason: str | None = None
-    #: Something else than this mail is in the way: the server cannot be reached, or refuses to work.
+    #: Whether the SMTP server caused the failure, not this mail: it is unreachable or refuses all mails.
     is_servers_fault: bool = False
 
 
 class FinishMail(Command, frozen=True, kw_only=True):
-    """Write what an attempt to send a mail has come to."""
+    """Save the outcome of an attempt to send a mail."""
 
     mail_id: int
     claimed_by: str
@@ -57,19 +57,19 @@ class FinishMail(Command, frozen=True, kw_only=True):
 
 
 class SendAgain(Command, frozen=True, kw_only=True):
-    """Let a mail wait again that was given up or held; queue a copy of one that was sent."""
+    """Queue a mail again: a sent mail as a copy, any other itself."""
 
     mail_id: int
 
 
 class DecideHeld(Command, frozen=True, kw_only=True):
-    """Let mails wait again that a restored backup contained, or drop them: some of them."""
+    """Send or drop a batch of the mails that a restored backup contained."""
 
     is_sent: bool
 
 
 class QueueSample(Command, frozen=True, kw_only=True):
-    """Queue a test mail with sample values to a user of the pages."""
+    """Queue a test mail with sample values to a user of the admin pages."""
 
     user_id: int
     template: MailTemplate
@@ -78,7 +78,7 @@ class QueueSample(Command, frozen=True, kw_only=True):
 
 
 class SaveTemplate(Command, frozen=True, kw_only=True):
-    """Save a template of the vendor's."""
+    """Save a template of the vendor."""
 
     name: MailTemplate
     product_id: int
@@ -89,7 +89,7 @@ class SaveTemplate(Command, frozen=True, kw_only=True):
 
 
 class DeleteTemplate(Command, frozen=True, kw_only=True):
-    """Delete a template of the vendor's: the built-in one is used again."""
+    """Delete a template of the vendor, so that the built-in template is used again."""
 
     name: MailTemplate
     product_id: int
@@ -97,7 +97,7 @@ class DeleteTemplate(Command, frozen=True, kw_only=True):
 
 
 class PurgeMails(Command, frozen=True, kw_only=True):
-    """Delete some mails that were finished before this moment, and give up those that wait for so long."""
+    """Delete a batch of mails finished before ``keep_days``, and give up mails that have waited as long."""
 
     is_internal = True
 
@@ -105,14 +105,14 @@ class PurgeMails(Command, frozen=True, kw_only=True):
 
 
 class Unsubscribe(Command, frozen=True, kw_only=True):
-    """A customer wants no reminders any more, or wants them again."""
+    """Unsubscribe a customer from reminders, or subscribe the customer again."""
 
     customer_id: int
     is_unsubscribed: bool = True
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """How many held mails were decided, and whether more are left."""
+    """The number of held mails that were decided, and whether none are left."""
 
     decided: int
     is_complete: bool

@@ -1,8 +1,8 @@
-"""Render templates that a vendor wrote: they can read the values that they are given, and nothing else.
+"""Renders the vendor's templates, which can read only the values passed to them.
 
-Jinja2's sandbox keeps a template from Python's insides; a list of what a template may be made of keeps it
-from taking long or growing large. There is no call, no assignment, no macro, no arithmetic but + and -, and a
-loop goes through one of the lists in the values, at most two deep.
+Jinja2's sandbox keeps a template away from Python's internals. A whitelist of syntax nodes limits its run
+time and output: no calls, no assignments, no macros, no arithmetic but + and -, and loops only over lists in
+the values, nested at most two deep.
 """
 
 import re
@@ -18,7 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from keywright.languages import ENGLISH
 
-#: The most characters of a template, and of what it renders to.
+#: The most characters of a template and of its output.
 MAX_SOURCE, MAX_OUTPUT = 50_000, 300_000
 _MAX_LOOPS, _MAX_DEPTH = 2, 40
 _ALLOWED = (
@@ -28,13 +28,13 @@ _ALLOWED = (
 )
 _FILTERS = frozenset({"day", "default", "e", "escape", "length", "lower", "number", "upper"})
 _TESTS = frozenset({"defined", "none", "undefined"})
-#: A line that has nothing but tags produces nothing, not even a line break.
+#: A line that contains only tags. It produces no output, not even a line break.
 _TAGS_ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\r?\n", re.MULTILINE)
 _OF_LOOPS = ("first", "index", "last")
 
 
 class BadTemplate(Exception):
-    """A template cannot be used: the sentence states why, and ``line`` where."""
+    """A template cannot be used; ``sentence`` states why, and ``line`` where."""
 
     def __init__(self, sentence: str, line: int | None) -> None:
         super().__init__(sentence)
@@ -45,9 +45,9 @@ class BadTemplate(Exception):
 def render(
     source: str, values: Mapping[str, Any], language: str, *, is_html: bool = False, is_strict: bool = False
 ) -> str:
-    """What the template makes of the values, with days and numbers as the language writes them. With
-    ``is_html``, values are escaped; with ``is_strict``, a name that does not exist is an error, otherwise it
-    is nothing. Raises ``BadTemplate``.
+    """Render the template with these values, formatting days and numbers for the language. With ``is_html``,
+    values are escaped. An unknown name is an error with ``is_strict``, and otherwise renders as nothing.
+    Raises ``BadTemplate``.
     """
     check(source)
     try:
@@ -71,18 +71,18 @@ def render(
 
 @lru_cache(maxsize=64)
 def _compile(source: str, language: str, is_html: bool, is_strict: bool) -> Template:
-    """The template; to compile it takes longer than everything else that a mail needs."""
+    """Compile a template. Cached, because this is the slowest step in rendering a mail."""
     lines = _TAGS_ALONE.sub(_without_line_break, source)
     return _environment(is_html, is_strict, language).from_string(lines)
 
 
 def _without_line_break(line: re.Match[str]) -> str:
-    # The break moves into the tag: lines keep their numbers.
+    # Move the line break into the tag, so that line numbers stay right.
     return f"{line[1].rstrip()[:-2]}\n%}}"
 
 
 def check(source: str) -> None:
-    """Raise ``BadTemplate`` for a template that is too long, cannot be parsed, or does what none may."""
+    """Raise ``BadTemplate`` for a template that is too long, cannot be parsed or uses forbidden syntax."""
     if len(source) > MAX_SOURCE:
         raise BadTemplate(f"It has more than {MAX_SOURCE:,} characters.", None)
     _check(source)
@@ -132,7 +132,7 @@ def _word_for(node: nodes.Node) -> str:
 
 
 def _line_of(problem: BaseException) -> int | None:
-    """The line of the template in the traceback of an error."""
+    """Find the line of the template in the traceback of an error."""
     found, step = None, problem.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == "<template>":
@@ -142,7 +142,7 @@ def _line_of(problem: BaseException) -> int | None:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Only values have attributes: a text has none."""
+    """A sandbox in which only mappings, and a few attributes of loops, can be read."""
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return isinstance(obj, Mapping) and super().is_safe_attribute(obj, attr, value)

@@ -1,7 +1,7 @@
-"""Send messages over SMTP, one connection for many (RFC 5321, 3207, 4954).
+"""Sends messages over SMTP, many over one connection (RFC 5321, 3207, 4954).
 
-The standard library's client in a thread: it is kept up, and there is nothing to gain from another one where
-one mail is sent after the other.
+Uses the standard library's client in a thread: it is maintained, and because mails are sent one after the
+other, another client would be no faster.
 """
 
 import smtplib
@@ -17,15 +17,15 @@ from keywright.delivery.mail.model import AttemptOutcome, Fate
 if TYPE_CHECKING:
     from keywright.delivery.mail.message import Envelope
 
-#: How long to wait for a connection and for an answer, and for the answer to a whole message, in seconds.
+#: Timeouts for a connection or an answer, and for the answer to a whole message, in seconds.
 _TIMEOUT, _MESSAGE_TIMEOUT = 20.0, 60.0
-#: A connection is used for so many messages, and closed when it was not used for so long, in seconds.
+#: The most messages per connection, and the idle time in seconds after which it is closed.
 _MAX_MESSAGES, MAX_IDLE = 100, 15.0
 _SENT = AttemptOutcome(Fate.SENT)
 
 
 class SmtpClient:
-    """Sends one message after the other. For one thread at a time."""
+    """Sends one message after the other. Not thread-safe."""
 
     def __init__(
         self, server: SmtpServer, *, timeout: float = _TIMEOUT, message_timeout: float = _MESSAGE_TIMEOUT
@@ -39,7 +39,7 @@ class SmtpClient:
         self._used_at = 0.0
 
     def send(self, envelope: "Envelope") -> AttemptOutcome:
-        """Send a message."""
+        """Send a message, over the open connection or a new one."""
         if self._is_aborted:
             return _server_fault("The connection was broken off.")
         is_fresh = self._smtp is None
@@ -53,10 +53,10 @@ class SmtpClient:
             self.close()
             return trouble.outcome
         except OSError as problem:
-            # Also what smtplib raises; its texts may quote addresses, which ``rules`` takes out.
+            # Includes smtplib's errors. Their texts may quote addresses, which ``rules`` removes.
             self.close()
             return _server_fault(_describe(problem))
-        # The server has closed the connection while it was idle: nothing of this message was sent.
+        # The server had closed the idle connection before the message was sent: try a new connection.
         return self.send(envelope)
 
     def close(self) -> None:
@@ -70,7 +70,9 @@ class SmtpClient:
             smtp.close()
 
     def abort(self) -> None:
-        """Break off what another thread waits for, unless it still connects; nothing is sent after it."""
+        """Shut down the connection that another thread waits for, unless it is still connecting. The client
+        sends nothing afterwards.
+        """
         self._is_aborted = True
         smtp = self._smtp
         sock = None if smtp is None else smtp.sock
@@ -79,7 +81,7 @@ class SmtpClient:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def close_if_idle(self) -> None:
-        """Close a connection that was not used for a while."""
+        """Close the connection if it has been idle for more than ``MAX_IDLE`` seconds."""
         if self._smtp is not None and monotonic() - self._used_at > MAX_IDLE:
             self.close()
 
@@ -98,7 +100,7 @@ class SmtpClient:
         finally:
             self._used_at = monotonic()
         if outcome.fate is not Fate.SENT and self._smtp is not None:
-            # The next message begins from the start; a connection that is gone is found out then.
+            # Reset for the next message, which will detect a lost connection.
             with suppress(OSError, smtplib.SMTPException):
                 smtp.rset()
         return outcome
@@ -133,7 +135,7 @@ class SmtpClient:
             raise _Trouble(_server_fault(sentence)) from None
 
     def _offer(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome | None:
-        """Name the addresses; an outcome when they are refused."""
+        """Send MAIL and RCPT. Returns an outcome if an address is refused."""
         options = []
         if envelope.needs_utf8:
             if not smtp.has_extn("smtputf8"):
@@ -141,7 +143,7 @@ class SmtpClient:
             options = ["SMTPUTF8", "BODY=8BITMIME"]
         code, text = smtp.mail(envelope.sender, options)
         if code != 250:
-            # A refused sender is a matter of the settings, and no fault of this mail.
+            # A refused sender is a problem of the settings, not of this mail.
             return self._judge(code, text, "sender", is_servers_fault=True)
         code, text = smtp.rcpt(envelope.recipient)
         return None if code in (250, 251) else self._judge(code, text, "recipient")
@@ -151,7 +153,7 @@ class SmtpClient:
         if code != 354:
             return self._judge(code, text, "message")
         try:
-            # Lines that begin with a dot get another one, and the last line is a dot (RFC 5321, 4.5.2).
+            # Lines that begin with a dot get another dot, and the last line is a dot (RFC 5321, 4.5.2).
             body = b"\r\n".join(
                 b"." + line if line.startswith(b".") else line for line in envelope.message.split(b"\r\n")
             )
@@ -171,7 +173,7 @@ class SmtpClient:
         return _SENT if code == 250 else self._judge(code, text, "message")
 
     def _judge(self, code: int, text: bytes, what: str, *, is_servers_fault: bool = False) -> AttemptOutcome:
-        """The outcome of an answer that is no success: 4xx is for now, 5xx for good."""
+        """Return the outcome of an unsuccessful answer: 4xx is temporary, 5xx permanent."""
         answer = f"{code} {text.decode(errors='replace')}"
         if code == 421 or code < 400:
             raise _Trouble(_server_fault(f"The server ended the connection: {answer}"))
@@ -181,7 +183,7 @@ class SmtpClient:
 
 
 class _Trouble(Exception):
-    """The connection is of no use any more."""
+    """The connection is unusable."""
 
     def __init__(self, outcome: AttemptOutcome) -> None:
         super().__init__(outcome.reason)

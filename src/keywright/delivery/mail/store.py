@@ -1,4 +1,4 @@
-"""The outbox, and the vendor's own templates, in the database."""
+"""The outbox and the vendor's templates in the database."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,8 +24,8 @@ _CUSTOMER_ADDRESSES = Lookup(select(customers.c.id, customers.c.email), customer
 _USER_ADDRESSES = Lookup(select(users.c.id, users.c.email), users.c.id)
 
 
-#: The mails that are due, also those that a server process is sending. One whose sender has vanished may have
-#: been sent: a claim counts that.
+#: The due mails, including mails that a server process is sending. A mail whose sender has vanished may have
+#: been sent, so claiming it again increments ``unanswered``.
 MAILS = Kind(
     is_due(_COLUMNS.next_attempt_at, MAX_PAUSE),
     _COLUMNS.claimed_until,
@@ -38,13 +38,13 @@ MAILS = Kind(
 
 
 def lock_held(tx: WriteTransaction, limit: int) -> list[OutboxMail]:
-    """The first mails that a restored backup contained."""
+    """Lock the first mails that a restored backup contained."""
     query = _OUTBOX.all.where(_COLUMNS.state == MailState.HELD.value).order_by(_COLUMNS.id).limit(limit)
     return [_OUTBOX.of_row(row) for row in tx.connection.execute(query.with_for_update())]
 
 
 def save_mail(tx: WriteTransaction, mail: OutboxMail) -> None:
-    """Update everything that can change in a mail."""
+    """Update all columns of a mail that can change, and the state of a notice's recipient."""
     names = ("attempts", "unanswered", "next_attempt_at", "finished_at", "error", "claimed_by")
     values = to_columns(mail)
     changed = {name: values[name] for name in (*names, "claimed_until")} | {"state": mail.state.value}
@@ -62,7 +62,7 @@ def list_mails(
     before_id: int | None = None,
     limit: int,
 ) -> list[OutboxMail]:
-    """The latest mails before this ID, latest first; of a customer."""
+    """List the latest mails before this ID, latest first, optionally of one state or customer."""
     query = _OUTBOX.all.order_by(_COLUMNS.id.desc()).limit(limit)
     if customer_id is not None:
         query = query.where(_COLUMNS.customer_id == customer_id)
@@ -74,13 +74,13 @@ def list_mails(
 
 
 def list_of_customer(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[OutboxMail]:
-    """The latest mails to a customer."""
+    """List the latest mails to a customer."""
     query = _OUTBOX.all.where(_COLUMNS.customer_id == customer_id).order_by(_COLUMNS.id.desc()).limit(limit)
     return [_OUTBOX.of_row(row) for row in tx.connection.execute(query)]
 
 
 def find_masked_addresses(tx: ReadTransaction, mails: Sequence[OutboxMail]) -> dict[int, str]:
-    """Where each mail goes, where the recipient has an address, by the mail's ID: ``d…@example.com``."""
+    """Return the masked addresses (``d…@example.com``) of recipients who have one, by mail ID."""
     of_customers = {one.customer_id for one in mails if one.customer_id is not None}
     of_users = {one.user_id for one in mails if one.user_id is not None}
     addresses = _CUSTOMER_ADDRESSES.find_rows(tx.connection, of_customers) if of_customers else []
@@ -92,13 +92,13 @@ def find_masked_addresses(tx: ReadTransaction, mails: Sequence[OutboxMail]) -> d
 
 
 def count_mails(tx: ReadTransaction, state: MailState, *, most: int) -> int:
-    """The number of mails in this state; no more than ``most`` are counted."""
+    """Count the mails in this state, up to ``most``."""
     some = select(_COLUMNS.id).where(_COLUMNS.state == state.value).limit(most).subquery()
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, *, limit: int) -> int:
-    """Give up at most ``limit`` mails that wait since before this moment; returns how many."""
+    """Give up at most ``limit`` mails that have waited since before this time. Returns how many."""
     waiting = (MailState.WAITING.value, MailState.HELD.value)
     is_old = (_COLUMNS.state.in_(waiting), _COLUMNS.created_at < to_seconds(before))
     some = (
@@ -115,26 +115,26 @@ def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, *, limit:
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` mails that were finished before this moment; returns how many."""
+    """Delete at most ``limit`` mails that were finished before this time. Returns how many."""
     is_old = _COLUMNS.finished_at < to_seconds(before)
     some = select(_COLUMNS.id).where(is_old).order_by(_COLUMNS.finished_at).limit(limit)
     return tx.connection.execute(delete(mail_outbox).where(_COLUMNS.id.in_(some))).rowcount
 
 
 def is_unsubscribed(tx: ReadTransaction, customer_id: int) -> bool:
-    """Whether the customer wants no reminders."""
+    """Whether the customer has unsubscribed from reminders."""
     query = select(customers.c.unsubscribed_at).where(customers.c.id == customer_id)
     return tx.connection.execute(query).scalar() is not None
 
 
 def save_unsubscribed(tx: WriteTransaction, customer_id: int, moment: datetime | None) -> bool:
-    """Save since when the customer wants no reminders; False for an unknown customer."""
+    """Save when the customer unsubscribed from reminders, None to subscribe. Returns False if unknown."""
     values = {"unsubscribed_at": to_optional_seconds(moment)}
     change = update(customers).where(customers.c.id == customer_id).values(values)
     return tx.connection.execute(change).rowcount == 1
 
 
-#: The most own templates that are listed: all of a hundred products.
+#: The most templates that are listed, enough for those of a hundred products.
 MAX_TEMPLATES = 5_000
 _TEMPLATES = mail_templates.c
 _TEMPLATE = select(*(_TEMPLATES[name] for name in OwnTemplate.__struct_fields__))
@@ -143,7 +143,7 @@ _TEMPLATE = select(*(_TEMPLATES[name] for name in OwnTemplate.__struct_fields__)
 def find_template(
     tx: ReadTransaction, name: MailTemplate, product_id: int | None, language: str
 ) -> OwnTemplate | None:
-    """The vendor's template of this product, or else that of every product, in this language."""
+    """Find the vendor's template in this language for this product, or else for every product."""
     query = _TEMPLATE.where(
         _TEMPLATES.name == name.value,
         _TEMPLATES.language == language,
@@ -153,7 +153,7 @@ def find_template(
 
 
 def list_templates(tx: ReadTransaction) -> list[OwnTemplate]:
-    """The vendor's templates, by name, product and language."""
+    """List the vendor's templates by name, product and language."""
     query = _TEMPLATE.order_by(_TEMPLATES.name, _TEMPLATES.product_id, _TEMPLATES.language).limit(
         MAX_TEMPLATES
     )
@@ -161,7 +161,7 @@ def list_templates(tx: ReadTransaction) -> list[OwnTemplate]:
 
 
 def save_template(tx: WriteTransaction, template: OwnTemplate) -> None:
-    """Insert a template, or replace the one of this name, product and language."""
+    """Save a template. It replaces a template with the same name, product and language."""
     delete_template(tx, template.name, template.product_id, template.language)
     values = {
         "name": template.name.value,
@@ -177,7 +177,7 @@ def save_template(tx: WriteTransaction, template: OwnTemplate) -> None:
 
 
 def delete_template(tx: WriteTransaction, name: MailTemplate, product_id: int, language: str) -> bool:
-    """Delete one; False where there is none."""
+    """Delete a template. Returns False if there is none."""
     is_one = (
         _TEMPLATES.name == name.value,
         _TEMPLATES.product_id == product_id,

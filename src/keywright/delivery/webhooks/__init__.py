@@ -1,1 +1,1 @@
-"""Webhooks: notify the vendor's systems of events, after Standard Webhooks (https://www.standardwebhooks.com)."""
+"""Webhooks notify the vendor's systems of events, as in Standard Webhooks (https://www.standardwebhooks.com)."""

@@ -1,8 +1,8 @@
-"""Which addresses deliveries may be sent to. Pure.
+"""Which addresses deliveries may be sent to: protection against SSRF. Pure.
 
-An endpoint's URL is chosen by a caller of the API, and the server can reach what the caller cannot: its own
-machine, the private network, the metadata of a cloud. So the addresses behind a name are checked, and the
-connection is made to the very address that was checked.
+A caller of the API chooses an endpoint's URL, and the server can reach hosts that the caller cannot: its own
+machine, the private network, a cloud's metadata service. So the addresses of a host name are checked, and the
+connection is made to a checked address.
 """
 
 from collections.abc import Collection
@@ -17,14 +17,14 @@ Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
 _PORTS = {"https": 443, "http": 80}
-#: The public part of IPv6. NAT64 (RFC 6052, RFC 8215), site-local and IPv4-compatible addresses are outside.
+#: Public IPv6 addresses. NAT64 (RFC 6052, RFC 8215), site-local and IPv4-compatible addresses are outside.
 _UNICAST = IPv6Network("2000::/3")
-#: In it, addresses that lead to an IPv4 address, 6to4 and Teredo, and those for documents.
+#: Exceptions in it: addresses that lead to an IPv4 address (6to4, Teredo), and those for documentation.
 _TRANSLATED = tuple(map(IPv6Network, ("2002::/16", "2001::/32", "3fff::/20")))
 
 
 class Target(NamedTuple):
-    """Where a delivery goes: ``path`` is the path of the request line, ``authority`` the header ``Host``."""
+    """The target of a delivery: ``path`` is the request line's path, ``authority`` the header ``Host``."""
 
     is_tls: bool
     host: str
@@ -34,8 +34,8 @@ class Target(NamedTuple):
 
 
 def parse_url(text: str, allowed: Collection[Network]) -> str:
-    """The URL of an endpoint: https; http and private addresses only where these networks have them. What a
-    name leads to is checked when something is sent there. Raises ``ValueError``.
+    """Check the URL of an endpoint: http and private addresses are accepted only in ``allowed`` networks. The
+    addresses of a host name are checked when a request is sent. Raises ``ValueError``.
     """
     target = parse_target(text)
     address = _parse_host(target.host)
@@ -47,13 +47,13 @@ def parse_url(text: str, allowed: Collection[Network]) -> str:
 
 
 def parse_address(text: str) -> str:
-    """A URL to which something can be sent, wherever it leads. Raises ``ValueError``."""
+    """Check that a text is a URL, whatever its address. Raises ``ValueError``."""
     parse_target(text)
     return text
 
 
 def parse_target(text: str) -> Target:
-    """The parts of a URL. Raises ``ValueError``."""
+    """Parse a URL. Raises ``ValueError``."""
     problem = "must be an address such as https://example.com/hooks, without user, password and fragment"
     if len(text) > MAX_URL or not text.isascii() or not text.isprintable() or set(text) & set(' "<>\\^`{|}'):
         raise ValueError(problem)
@@ -78,7 +78,7 @@ def parse_target(text: str) -> Target:
 
 
 def is_allowed(address: Address, allowed: Collection[Network]) -> bool:
-    """Whether deliveries may go there: to a public address, or one of the networks that a setting allows."""
+    """Whether deliveries may go to an address: a public one, or one in the networks that a setting allows."""
     inner = _inner_address(address)
     if any(
         one.version == network.version and one in network for network in allowed for one in (address, inner)
@@ -90,8 +90,8 @@ def is_allowed(address: Address, allowed: Collection[Network]) -> bool:
 
 
 def find_allowed(found: Collection[str], allowed: Collection[Network]) -> list[str]:
-    """Those of the addresses to which deliveries may go, in their order. Raises ``ValueError`` where one of
-    them is refused: a name that has a public address and a private one is an attempt, or a mistake.
+    """Return the addresses, in order. Raises ``ValueError`` if deliveries may not go to one of them: a host
+    name with a public and a private address is an attack or a mistake.
     """
     for one in found:
         if not is_allowed(ip_address(one.partition("%")[0]), allowed):
@@ -100,7 +100,7 @@ def find_allowed(found: Collection[str], allowed: Collection[Network]) -> list[s
 
 
 def _parse_host(host: str) -> Address | None:
-    """The address that a host is, or that everyone knows for it; None for another name."""
+    """Return the address of a host that is an IP address or names this machine; None for other names."""
     try:
         return ip_address(host)
     except ValueError:
@@ -108,6 +108,6 @@ def _parse_host(host: str) -> Address | None:
 
 
 def _inner_address(address: Address) -> Address:
-    """The IPv4 address inside an IPv4-mapped one, else the address itself."""
+    """Return the IPv4 address in an IPv4-mapped IPv6 address, else the address itself."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped

@@ -12,23 +12,23 @@ from keywright.engine.queue import Item
 
 
 class CreateEndpoint(Create, frozen=True, kw_only=True):
-    """Make an endpoint. Without a ``secret``, it gets one."""
+    """Create an endpoint. Without a ``secret``, one is generated."""
 
     fields: NewWebhook
 
 
 class UpdateEndpoint(Update, frozen=True, kw_only=True):
-    """Change an endpoint. Enabled again, it goes on where it stood."""
+    """Change an endpoint. After it is enabled again, it continues at its position."""
 
     fields: WebhookFields
 
 
 class DeleteEndpoint(Delete, frozen=True, kw_only=True):
-    """Delete an endpoint, with its deliveries."""
+    """Delete an endpoint and its deliveries."""
 
 
 class RotateSecret(Command, frozen=True, kw_only=True):
-    """Give an endpoint a new secret; the one before is good for another 24 hours."""
+    """Give an endpoint a new secret. The previous secret stays valid for 24 hours."""
 
     endpoint_id: int
     secret: str | None = None
@@ -41,23 +41,23 @@ class SendTest(Command, frozen=True, kw_only=True):
 
 
 class ResendDelivery(Command, frozen=True, kw_only=True):
-    """Send a delivery again, now."""
+    """Send a delivery again at once."""
 
     endpoint_id: int
     delivery_id: int
 
 
 class ResendSince(Command, frozen=True, kw_only=True):
-    """Send all events since a moment again, in their order; those of 30 days at most."""
+    """Send all events since a time again, in order; at most those of the last 30 days."""
 
     endpoint_id: int
     since: datetime
 
 
 class WorkOnEndpoint(Command, frozen=True, kw_only=True):
-    """Claim an endpoint, or extend the claim; save what came of attempts; make deliveries of the next events;
-    return up to ``limit`` of those whose time has come, without those ``in_flight``. With nothing left to be
-    done, or ``is_last``, the claim is given up.
+    """Claim an endpoint or extend the claim, save the outcomes of attempts, turn the next events into
+    deliveries, and return up to ``limit`` due deliveries that are not ``in_flight``. Release the claim if
+    nothing is left to do, or with ``is_last``.
     """
 
     is_internal = True
@@ -71,7 +71,7 @@ class WorkOnEndpoint(Command, frozen=True, kw_only=True):
 
 
 class PurgeDeliveries(Command, frozen=True, kw_only=True):
-    """Delete some deliveries that ended before this moment."""
+    """Delete a batch of deliveries that ended before this time."""
 
     cost = Cost.STEP
     is_internal = True
@@ -80,24 +80,24 @@ class PurgeDeliveries(Command, frozen=True, kw_only=True):
 
 
 class GetEndpoint(Get, frozen=True, kw_only=True):
-    """The endpoint with this ID."""
+    """Get the endpoint with this ID."""
 
 
 class ListEndpoints(List, frozen=True, kw_only=True):
-    """A page of the endpoints."""
+    """List a page of the endpoints."""
 
     where: WebhookQuery = field(default_factory=WebhookQuery)
 
 
 class GetSecrets(Query, frozen=True, kw_only=True):
-    """The secrets of an endpoint that are good at this moment, the newest first."""
+    """Get the secrets of an endpoint that are valid now, the newest first."""
 
     endpoint_id: int
     now: datetime
 
 
 class GetDelivery(Query, frozen=True, kw_only=True):
-    """A delivery of an endpoint, with what an attempt would send now."""
+    """Get a delivery of an endpoint, with the body that an attempt would send now."""
 
     endpoint_id: int
     delivery_id: int
@@ -105,7 +105,7 @@ class GetDelivery(Query, frozen=True, kw_only=True):
 
 
 class ListDeliveries(Query, frozen=True, kw_only=True):
-    """A page of the deliveries of an endpoint."""
+    """List a page of the deliveries of an endpoint."""
 
     endpoint_id: int
     paging: Paging

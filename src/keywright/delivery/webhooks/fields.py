@@ -1,4 +1,4 @@
-"""What may be set of a webhook."""
+"""The fields of a webhook that can be set."""
 
 from typing import Annotated, Literal
 
@@ -35,7 +35,7 @@ Events = Annotated[
 
 
 class WebhookFields(Fields):
-    """What can be set of a webhook; a change is a JSON merge patch."""
+    """The fields of a webhook that can be set; a change is a JSON Merge Patch."""
 
     url: Url | UnsetType = UNSET
     events: Events | UnsetType = UNSET
@@ -53,7 +53,7 @@ class WebhookFields(Fields):
 
 
 class NewWebhook(WebhookFields):
-    """A webhook to make."""
+    """A webhook to create."""
 
     url: Url
     events: Events

@@ -1,4 +1,4 @@
-"""Decide the commands about endpoints and deliveries."""
+"""Handlers for the commands about endpoints and deliveries."""
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
@@ -32,12 +32,12 @@ from keywright.search.store import find_first_event_id
 
 #: The most deliveries that are deleted in one transaction.
 _MAX_DELETED = 500
-#: The fields of an endpoint that may be left out.
+#: The defaults of fields that may be omitted.
 _UNSET: dict[str, Any] = {"description": None, "product_id": None, "payload": Payload.FULL}
 
 
 def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
-    """Make an endpoint for the events from now on. Raises ``TooManyEndpoints``, ``UnknownReference``."""
+    """Create an endpoint for future events. Raises ``TooManyEndpoints``, ``UnknownReference``."""
     if store.count_endpoints(work.tx) >= rules.MAX_ENDPOINTS:
         raise TooManyEndpoints
     given = _given(work, command.fields)
@@ -78,7 +78,7 @@ def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
 
 
 def delete_endpoint(work: UnitOfWork, command: DeleteEndpoint) -> None:
-    """Delete an endpoint; its deliveries are deleted some at a time, after it. Raises ``NotFound``."""
+    """Delete an endpoint. Its deliveries are deleted in batches afterwards. Raises ``NotFound``."""
     endpoint = _lock(work, command, command.id)
     store.delete_endpoint(work.tx, endpoint.id)
     _record(work, command, "webhook.deleted", endpoint)
@@ -99,7 +99,7 @@ def send_test(work: UnitOfWork, command: SendTest) -> None:
 
 
 def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
-    """Send a delivery again; it waits for no other. Raises ``NotFound``."""
+    """Send a delivery again, without waiting for earlier ones of its license. Raises ``NotFound``."""
     endpoint, now = _lock(work, command, command.endpoint_id), command.context.now
     delivery = store.find_delivery(work.tx, endpoint.id, command.delivery_id)
     if delivery is None:
@@ -109,7 +109,7 @@ def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
 
 
 def resend_since(work: UnitOfWork, command: ResendSince) -> None:
-    """Go back to the first event since a moment. Raises ``NotFound``."""
+    """Move the endpoint back to the first event since a time. Raises ``NotFound``."""
     endpoint, now = _lock(work, command, command.endpoint_id), command.context.now
     since = max(command.since, rules.oldest_event_at(now))
     first = find_first_event_id(work.tx, since)
@@ -119,12 +119,12 @@ def resend_since(work: UnitOfWork, command: ResendSince) -> None:
 
 
 def purge_deliveries(work: UnitOfWork, command: PurgeDeliveries) -> int:
-    """Delete some old deliveries; returns their number."""
+    """Delete a batch of old deliveries. Returns how many."""
     return store.delete_finished(work.tx, command.before, limit=_MAX_DELETED)
 
 
 def _enable(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> Endpoint:
-    """Let it go on where it stood, with the events of 30 days at most."""
+    """Enable the endpoint at its position, with at most the events of the last 30 days."""
     store.begin_again(work.tx, endpoint.id, now)
     first = find_first_event_id(work.tx, rules.oldest_event_at(now))
     return replace(
@@ -139,7 +139,7 @@ def _enable(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> Endpoint:
 
 
 def _given(work: UnitOfWork, fields: WebhookFields) -> dict[str, Any]:
-    """The fields that are set. Raises ``UnknownReference``."""
+    """Return the fields that are set. Raises ``UnknownReference``."""
     given = list_changes(fields)
     require_product(work.tx, given.get("product_id"))
     return given | ({"events": tuple(given["events"])} if "events" in given else {})
@@ -166,7 +166,7 @@ def _record(
 
 
 def _differences(before: Endpoint, after: Endpoint) -> dict[str, Any]:
-    """The changed fields as [before, after]; of a URL, whose path may be a secret, only that."""
+    """Return the changed fields as [before, after]. A URL is only flagged: its path may be a secret."""
     names: Collection[str] = ("description", "events", "product_id", "payload")
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in names}
     changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,4 +1,4 @@
-"""Endpoints and deliveries."""
+"""Webhook endpoints and deliveries."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,11 +13,11 @@ from keywright.events.model import Event
 class Payload(StrEnum):
     """How much a delivery contains."""
 
-    #: What happened, and the IDs of its subjects.
+    #: The event's type and the IDs of its subjects.
     THIN = "thin"
-    #: The event with its details, and the license as it is when the delivery is sent.
+    #: Also the event's details, and the license at the time of sending.
     FULL = "full"
-    #: The same with the customer's name and e-mail address.
+    #: Also the customer's name and e-mail address.
     WITH_EMAIL = "with_email"
 
 
@@ -25,7 +25,7 @@ class DisabledReason(StrEnum):
     """Why an endpoint is disabled."""
 
     BY_HAND = "by_hand"
-    #: The receiver has answered 410.
+    #: The receiver answered 410.
     GONE = "gone"
     #: Nothing was delivered for five days.
     FAILING = "failing"
@@ -40,8 +40,8 @@ class State(StrEnum):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An address that is notified of events. ``events`` are event types; one that ends in ``.*`` is the
-    beginning of types. With ``product_id``, it is notified of that product alone.
+    """A URL that is notified of events. ``events`` are event types, or prefixes that end in ``.*``. With
+    ``product_id``, it is notified only of events about that product.
     """
 
     id: int
@@ -54,11 +54,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     updated_at: datetime
     disabled_at: datetime | None = None
     disabled_reason: DisabledReason | None = None
-    #: The first failure since the last delivery.
+    #: The first failure since the last successful delivery.
     failing_at: datetime | None = None
-    #: Until when the receiver has asked for quiet.
+    #: The end of the pause that the receiver has requested.
     paused_until: datetime | None = None
-    #: The last event that was made a delivery or left out, and when that was.
+    #: The ID of the last event that became a delivery or was skipped, and when that happened.
     position: int = 0
     position_at: datetime | None = None
 
@@ -71,12 +71,12 @@ class NewEndpoint(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> int:
-        """That of the endpoint."""
+        """The ID of the endpoint."""
         return self.endpoint.id
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """An event for an endpoint, and what came of it. ``attempts`` counts since it began to wait."""
+    """The delivery of an event to an endpoint. ``attempts`` counts since it was queued, or queued again."""
 
     id: int
     endpoint_id: int
@@ -96,13 +96,13 @@ class Delivery(msgspec.Struct, frozen=True):
 
     @property
     def message_id(self) -> str:
-        """The ``webhook-id``: the same for every attempt."""
+        """The ``webhook-id``, which is the same for every attempt."""
         return f"msg_{self.endpoint_id}_{self.event_id}"
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A delivery whose time has come. ``event`` is None where it is kept no longer; ``license`` is what a
-    full payload contains of the license, None where there is none.
+    """A due delivery. ``event`` is None if it has been deleted; ``license`` is the license as in a full
+    payload, None if there is none.
     """
 
     delivery: Delivery
@@ -111,8 +111,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What came of an attempt. ``status`` is None where there was no answer, and ``answer`` is why;
-    ``retry_after_seconds`` is what the receiver has asked for.
+    """The outcome of an attempt. If there was no answer, ``status`` is None and ``answer`` states why.
+    ``retry_after_seconds`` is the pause that the receiver requested.
     """
 
     delivery_id: int
@@ -120,20 +120,20 @@ class Attempt(msgspec.Struct, frozen=True):
     answer: str
     duration_ms: int
     retry_after_seconds: int | None = None
-    #: Another attempt would have nothing to send: the event is kept no longer.
+    #: Another attempt would be pointless, because the event has been deleted.
     is_hopeless: bool = False
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the receiver has taken it."""
+        """Whether the receiver has accepted the delivery."""
         return self.status is not None and 200 <= self.status < 300
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What is to be done next for an endpoint: deliveries to attempt now, with the secrets that sign them.
+    """The next work for an endpoint: deliveries to attempt now, with the secrets that sign them.
 
-    ``is_over``: the claim was given up or is lost. ``has_more``: events wait to be made
-    deliveries, ``is_full`` that they have to: as many deliveries wait as may.
+    ``is_over``: the claim was released or lost. ``has_more``: more events can become deliveries. ``is_full``:
+    they have to wait, because the limit of waiting deliveries is reached.
     """
 
     due: tuple[Due, ...] = ()

@@ -1,4 +1,4 @@
-"""Read endpoints and deliveries."""
+"""Handlers for queries about endpoints and deliveries."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from keywright.provisioning.store import find_customers
 
 
 def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
-    """One endpoint. Raises ``NotFound``."""
+    """Return an endpoint. Raises ``NotFound``."""
     endpoint = store.WEBHOOKS.find(read.tx, query.id)
     if endpoint is None:
         raise NotFound(f"webhook {query.id}")
@@ -33,24 +33,24 @@ def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
 
 
 def list_endpoints(read: Any, query: ListEndpoints) -> ItemPage[Endpoint]:
-    """A page of the endpoints."""
+    """Return a page of the endpoints."""
     return store.WEBHOOKS.list_page(read.tx, query)
 
 
 def get_secrets(read: Any, query: GetSecrets) -> list[str]:
-    """The secrets that are good, the newest first. Raises ``NotFound``."""
+    """Return the valid secrets, the newest first. Raises ``NotFound``."""
     get_endpoint(read, GetEndpoint(id=query.endpoint_id))
     return store.list_secrets(read.tx, query.endpoint_id, query.now)
 
 
 def list_deliveries(read: Any, query: ListDeliveries) -> ItemPage[Delivery]:
-    """A page of the deliveries of an endpoint. Raises ``NotFound``."""
+    """Return a page of the deliveries of an endpoint. Raises ``NotFound``."""
     get_endpoint(read, GetEndpoint(id=query.endpoint_id))
     return store.list_deliveries(read.tx, query)
 
 
 def get_delivery(read: Any, query: GetDelivery) -> tuple[Delivery, bytes | None]:
-    """A delivery, and the body that an attempt would send now; None where its event is kept no longer.
+    """Return a delivery, and the body that an attempt would send now (None if its event has been deleted).
     Raises ``NotFound``.
     """
     endpoint = get_endpoint(read, GetEndpoint(id=query.endpoint_id))
@@ -64,7 +64,7 @@ def get_delivery(read: Any, query: GetDelivery) -> tuple[Delivery, bytes | None]
 def show_due(
     tx: ReadTransaction, endpoint: Endpoint, due: Sequence[tuple[Delivery, Event | None]], now: datetime
 ) -> tuple[Due, ...]:
-    """The deliveries, with what the endpoint's payload contains of their licenses and customers."""
+    """Return the deliveries with the licenses and customers that the endpoint's payload includes."""
     ids = {one.license_id for one, _ in due if one.license_id and endpoint.payload is not Payload.THIN}
     known = find_licenses_by_id(tx, sorted(ids)) if ids else {}
     numbers = {one.customer_id for one in known.values() if one.customer_id is not None}

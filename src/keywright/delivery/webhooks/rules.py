@@ -1,4 +1,4 @@
-"""When a delivery is attempted again, and its request. Pure."""
+"""When a delivery is retried, and how its request is built. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,43 +20,43 @@ from keywright.licensing.licenses.model import License, Status, order_of, own_fi
 from keywright.licensing.licenses.rules import state
 from keywright.provisioning.customers import Customer
 
-#: The pauses after failed attempts; then the last one, again and again.
+#: The delays after failed attempts; the last one repeats.
 SCHEDULE = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
-#: Each pause is longer by up to this part of it, so that receivers are not called by all at once.
+#: Each delay is extended by up to this fraction, so that retries to a receiver do not all come at once.
 JITTER = 0.1
-#: No attempt is later than after this.
+#: The longest delay before the next attempt.
 LONGEST_PAUSE = max(SCHEDULE[-1] * (1 + JITTER), MAX_RETRY_AFTER)
-#: After so long without a success, a delivery is given up, and an endpoint disabled.
+#: The time without a success after which a delivery is given up, and an endpoint disabled.
 GIVE_UP_AFTER = timedelta(days=5)
-#: How long deliveries are kept, and how old an event can be that an endpoint is notified of.
+#: How long deliveries are kept, and the maximum age of events that endpoints are notified of.
 KEPT = timedelta(days=30)
-#: How long a secret is good beside the one that has replaced it.
+#: How long a secret stays valid after it has been replaced.
 SECRET_OVERLAP = timedelta(hours=24)
-#: The most deliveries of an endpoint that wait; further events stay in the log until there is room.
+#: The most waiting deliveries of an endpoint; further events stay in the log until there is room.
 MAX_WAITING = 10_000
 #: The most endpoints.
 MAX_ENDPOINTS = 100
-#: The answer of a receiver that has gone for good, and those whose ``Retry-After`` is for all deliveries.
+#: The status of a receiver that is gone for good, and those whose ``Retry-After`` applies to all deliveries.
 GONE, ASKING_FOR_QUIET = 410, (429, 503)
-#: The most requests at a time to a receiver that takes none.
+#: The most concurrent requests to a receiver that is failing.
 PROBES = 4
-#: The event that tests one endpoint.
+#: The type of the event that tests one endpoint.
 TESTED = "webhook.tested"
 _SHOWN_OF_PATH = 8
 _TYPE = re.compile(r"\*|[a-z_]{1,38}\.(\*|[a-z_]{1,38})")
 
 
 def parse_event_type(text: str) -> str:
-    """An event type, or the beginning of some with ``.*``; ``*`` is every one. Raises ``ValueError``."""
+    """Parse an event type, a prefix that ends in ``.*``, or ``*`` for every type. Raises ``ValueError``."""
     if not _TYPE.fullmatch(text) or len(text) > 40:
         raise ValueError("must be an event type such as license.activated, license.* or *")
     return text
 
 
 def is_notified_of(endpoint: Endpoint, event: Event) -> bool:
-    """Whether the endpoint is notified of this event; of a test only where the test is its own."""
+    """Whether the endpoint is notified of this event; of test events only its own."""
     name = event.name
     if name == TESTED:
         return (event.details or {}).get("endpoint_id") == endpoint.id
@@ -66,25 +66,27 @@ def is_notified_of(endpoint: Endpoint, event: Event) -> bool:
 
 
 def pause_after(attempts: int, attempt: Attempt, jitter: float) -> timedelta:
-    """The pause after an attempt that failed, the ``attempts``-th one; ``jitter`` is from 0.0 to 1.0."""
+    """Return the delay after a failed attempt, the ``attempts``-th one; ``jitter`` is from 0.0 to 1.0."""
     pause = SCHEDULE[min(attempts, len(SCHEDULE)) - 1] * (1 + JITTER * jitter)
     return max(pause, retry_after_of(attempt) or timedelta(0))
 
 
 def retry_after_of(attempt: Attempt) -> timedelta | None:
-    """The pause that the receiver has asked for, at most 24 hours."""
+    """Return the pause that the receiver requested, at most 24 hours."""
     seconds = attempt.retry_after_seconds
     return None if not seconds else min(timedelta(seconds=seconds), MAX_RETRY_AFTER)
 
 
 def is_quiet(endpoint: Endpoint, now: datetime) -> bool:
-    """Whether the receiver has asked for quiet; a later end was written by a clock that was ahead."""
+    """Whether deliveries are paused at the receiver's request. An implausibly late end is ignored: it comes
+    from a clock that was ahead.
+    """
     until = endpoint.paused_until
     return until is not None and now < until <= now + MAX_RETRY_AFTER
 
 
 def restart(delivery: Delivery, now: datetime) -> Delivery:
-    """The delivery as if it had not been attempted, with its first attempt now."""
+    """Reset the delivery as if it had not been attempted, with its first attempt now."""
     return replace(
         delivery,
         state=State.WAITING,
@@ -96,32 +98,32 @@ def restart(delivery: Delivery, now: datetime) -> Delivery:
 
 
 def hide_path(url: str) -> str:
-    """A URL for logs and events: its path may be a secret."""
+    """Remove the path, which may be a secret, from a URL for logs and events."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def short_url(url: str) -> str:
-    """A URL for people who know it: with the beginning of its path, too little to give a secret away."""
+    """Shorten a URL for people who know it; the start of its path is too short to reveal a secret."""
     path, query = urlsplit(url)[2:4]
     is_whole = len(path) <= _SHOWN_OF_PATH and not query
     return f"{hide_path(url)}{path[:_SHOWN_OF_PATH]}{'' if is_whole else '…'}"
 
 
 def oldest_event_at(now: datetime) -> datetime:
-    """Events before this moment are not delivered any more."""
+    """Return the time before which events are no longer delivered."""
     return now - KEPT
 
 
 def normalize_events(events: Sequence[str]) -> list[str]:
-    """The types, each once. Raises ``ValueError``."""
+    """Return the event types without duplicates. Raises ``ValueError``."""
     found = list(dict.fromkeys(map(parse_event_type, events)))
     if not found:
         raise ValueError("must have at least one event type")
     return found
 
 
-#: A body is smaller than this, in bytes.
+#: Bodies are smaller than this, in bytes.
 MAX_BODY = 20_000
 _OF_CUSTOMER = ("id", "external_id", "email", "name")
 _USER_AGENT = "Keywright"
@@ -129,7 +131,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def show_license(license: License, now: datetime, customer: Customer | None = None) -> dict[str, Any]:
-    """The license in a full payload; of its key, the mask. ``customer`` is only for receivers who may
+    """Build the license of a full payload, with its key masked. Pass ``customer`` only for receivers that may
     see names and e-mail addresses.
     """
     order = order_of(license)
@@ -152,7 +154,9 @@ def show_license(license: License, now: datetime, customer: Customer | None = No
 
 
 def write_body(event_id: int, event: Event, license: Mapping[str, Any] | None, payload: Payload) -> bytes:
-    """``{type, timestamp, data}`` as JSON, smaller than 20 kB: what is too large is left out."""
+    """Write ``{type, timestamp, data}`` as JSON, smaller than ``MAX_BODY``; parts that are too large are left
+    out: first the license's metadata, then the details and the license.
+    """
     subject = subject_of(event)
     content: dict[str, Any] = {
         "event_id": event_id,
@@ -176,7 +180,7 @@ def write_headers(
     known_secrets: Sequence[str],
     sign_ed25519: Callable[[bytes], bytes] | None,
 ) -> dict[str, str]:
-    """The headers of a request that is sent now."""
+    """Build the headers of a request that is sent now."""
     timestamp = int(now.timestamp())
     return {
         "content-type": "application/json",
@@ -188,7 +192,7 @@ def write_headers(
 
 
 def body_of(due: Due, payload: Payload) -> bytes | None:
-    """The body of a delivery; None where its event is kept no longer."""
+    """Return the body of a delivery; None if its event has been deleted."""
     if due.event is None:
         return None
     return write_body(due.delivery.event_id, due.event, due.license, payload)

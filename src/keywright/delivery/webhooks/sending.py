@@ -1,8 +1,8 @@
-"""Send one request to a receiver: the connection goes to an address that was checked, within a time, and no
-more of the answer is read than is kept.
+"""Sends requests to a receiver: connects only to checked addresses, with a timeout, and reads only as much of
+the answer as is kept.
 
-It is a protocol of asyncio and httptools, which the server has loaded: a delivery takes a tenth of the
-processor's time that a general client takes, and calls are answered beside it.
+Built on asyncio and httptools, which the server has loaded anyway. A delivery takes a tenth of the CPU time
+of a general HTTP client, so that it hardly slows the calls that the same process answers.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ import httptools
 
 from keywright.delivery.webhooks.addresses import Network, Target, find_allowed, parse_target
 
-#: The time for a request in all, and for each address to answer the connection, in seconds.
+#: The timeouts for a whole request, and for connecting to each address, in seconds.
 TIMEOUT, CONNECT_TIMEOUT = 10.0, 5.0
-#: The most bytes of an answer that are read, and the most addresses of a name that are tried.
+#: The most bytes of an answer that are read, and the most addresses of a host name that are tried.
 MAX_ANSWER, _MAX_ADDRESSES = 16_384, 3
 
-#: Returns the addresses of a host name; raises ``OSError``.
+#: Resolves a host name and port to addresses. Raises ``OSError``.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Answer(NamedTuple):
-    """The answer of a receiver: the beginning of its body, and ``Retry-After``."""
+    """The answer of a receiver: its status, the beginning of its body, and ``Retry-After``."""
 
     status: int
     text: str
@@ -36,11 +36,11 @@ class Answer(NamedTuple):
 
 
 class SendingFailed(Exception):
-    """There was no answer; the text states why."""
+    """No answer was received; the text states why."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host name, as the system finds them. Raises ``OSError``."""
+    """Resolve a host name with the system's resolver. Raises ``OSError``."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
@@ -63,19 +63,19 @@ async def resolve(host: str, port: int) -> Sequence[str]:
         with suppress(RuntimeError):  # The loop may be closed by now.
             loop.call_soon_threadsafe(resolve_with, found)
 
-    # A name server that does not answer must not hold up the end of the program, as the loop's threads would.
+    # A daemon thread: in one of the loop's threads, an unresponsive name server would delay shutdown.
     threading.Thread(target=ask, name="webhooks-resolve", daemon=True).start()
     return await answer
 
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """With the certificates of this system; reading them takes long enough to be felt by calls."""
+    """Create a context with the system's certificates. Slow enough to delay other calls: call it in a thread."""
     return ssl.create_default_context()
 
 
 class Sender:
-    """Sends to one endpoint, and keeps its connections open between requests. Belongs to one event loop."""
+    """Sends requests to one endpoint over a pool of kept connections. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Sender:
         resolve: Resolve = resolve,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``allowed`` are the private networks that a setting allows."""
+        """``allowed`` are the private networks that the setting ``webhook_networks`` allows."""
         self._target = parse_target(url)
         self._allowed = allowed
         self._resolve = resolve
@@ -116,7 +116,7 @@ class Sender:
     async def _send(self, request: bytes) -> Answer:
         while self._idle:
             connection = self._idle.pop()
-            # The receiver may have closed it meanwhile.
+            # The receiver may have closed the idle connection.
             if connection.is_open and (answer := await self._exchange(connection, request)) is not None:
                 return answer
         connection = await self._connect()
@@ -126,7 +126,7 @@ class Sender:
         return answer
 
     async def _exchange(self, connection: "_Connection", request: bytes) -> Answer | None:
-        """Send and receive; None where the connection was closed before any answer."""
+        """Send a request and receive its answer; None if the connection was closed before any answer."""
         try:
             answer = await connection.exchange(request)
         except BaseException:
@@ -139,10 +139,10 @@ class Sender:
         return answer
 
     async def _find_addresses(self) -> Sequence[str]:
-        """One look at a time: a name server that does not answer keeps one thread busy, not one a request."""
+        """Resolve the host name, one lookup at a time: an unresponsive name server blocks only one thread."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._resolve(self._target.host, self._target.port))
-            # Its caller may have been canceled.
+            # Retrieve its exception even if its caller was canceled.
             self._looking.add_done_callback(lambda one: one.cancelled() or one.exception())
         return await asyncio.shield(self._looking)
 
@@ -174,7 +174,7 @@ class Sender:
 
 
 class _Connection(asyncio.Protocol):
-    """One request after the other, each with its answer."""
+    """A connection for one request after the other."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -188,11 +188,11 @@ class _Connection(asyncio.Protocol):
     def close(self) -> None:
         self.is_open = False
         if self._transport is not None:
-            # Without the farewell of TLS, for which a receiver could let it wait.
+            # Abort without the TLS closing handshake, which a receiver could delay.
             self._transport.abort()
 
     async def exchange(self, request: bytes) -> Answer | None:
-        """Send a request and read the answer; None where the connection is closed instead."""
+        """Send a request and read the answer; None if the connection is closed instead."""
         if self._transport is None or not self.is_open:
             return None
         self._answer, self._reading, self._received = self._loop.create_future(), _Reading(), 0
@@ -200,13 +200,13 @@ class _Connection(asyncio.Protocol):
         return await self._answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The server's event loop has transports of its own class.
+        # Not checked with ``isinstance``: the server's event loop has its own transport class.
         self._transport, self.is_open = cast(asyncio.Transport, transport), True
 
     def data_received(self, data: bytes) -> None:
         reading = self._reading
         if reading is None:
-            # Nothing was asked.
+            # Unexpected data: no request is pending.
             self.close()
             return
         room = MAX_ANSWER - self._received
@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
         self._end()
 
     def _end(self, problem: SendingFailed | None = None) -> None:
-        """Report the outcome of the request on its way."""
+        """Report the outcome of the pending request."""
         reading, answer, self._reading = self._reading, self._answer, None
         if reading is None or answer is None or answer.done():
             return
@@ -241,7 +241,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _Reading:
-    """Reads an answer; its methods ``on_…`` are httptools' callbacks."""
+    """Parses an answer. The methods ``on_…`` are httptools' callbacks."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -266,7 +266,7 @@ class _Reading:
             self._retry_after = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
-        # 1xx come before the answer.
+        # 1xx responses precede the final one.
         self.has_headers = self._parser.get_status_code() >= 200
 
     def on_body(self, body: bytes) -> None:

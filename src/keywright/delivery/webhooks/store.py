@@ -48,7 +48,7 @@ _DELIVERY = [webhook_deliveries.c[name] for name in Delivery.__struct_fields__]
 _column = webhook_deliveries.c
 _IS_WAITING = _column.finished_at.is_(None)
 _IS_OF_ENDPOINT = _column.endpoint_id == bindparam("of_endpoint")
-# Statements of every step are built once.
+# The statements of every step are built once.
 _SECRETS = (
     select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until)
     .where(webhook_secrets.c.endpoint_id == bindparam("of_endpoint"))
@@ -90,7 +90,7 @@ _HEADS = Lookup(
 
 
 def count_endpoints(tx: ReadTransaction) -> int:
-    """The number of endpoints."""
+    """Count the endpoints."""
     query = select(func.count()).select_from(webhook_endpoints)
     return int(tx.connection.execute(query).scalar_one())
 
@@ -105,7 +105,7 @@ def delete_endpoint(tx: WriteTransaction, endpoint_id: int) -> None:
 
 
 def list_secrets(tx: ReadTransaction, endpoint_id: int, now: datetime) -> list[str]:
-    """The secrets that are good now, the newest first."""
+    """List the secrets that are valid now, the newest first."""
     sealed = [
         row.sealed_secret
         for row in tx.connection.execute(_SECRETS, {"of_endpoint": endpoint_id})
@@ -118,7 +118,7 @@ def list_secrets(tx: ReadTransaction, endpoint_id: int, now: datetime) -> list[s
 def save_secret(
     tx: WriteTransaction, endpoint_id: int, secret: str, *, now: datetime, until: datetime
 ) -> None:
-    """Add a secret; the one before is good until then, and older ones are deleted."""
+    """Add a secret. The previous secret stays valid until ``until``; older secrets are deleted."""
     of_endpoint = webhook_secrets.c.endpoint_id == endpoint_id
     is_over = and_(of_endpoint, webhook_secrets.c.valid_until.is_not(None))
     tx.connection.execute(delete(webhook_secrets).where(is_over))
@@ -141,14 +141,14 @@ _NEWEST = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
 
 
 def _with_visible_events(tx: ReadTransaction, items: list[Item]) -> list[Item]:
-    """Those that have due deliveries, or events below which no other can still be committed."""
+    """Keep the endpoints with due deliveries, or with a next event that none can still be committed before."""
     visible_id = find_visible_id(tx, 0)
     return [one for one in items if one.detail <= visible_id]
 
 
-#: The enabled endpoints that have deliveries to be sent now, or events that come after their positions: the
-#: detail is then the first of these. A claim holds for longer than a request may take, by the time in which
-#: one is begun.
+#: The enabled endpoints that have deliveries to send now (``detail`` is 0), or events after their position
+#: (``detail`` is the next event ID). A claim lasts longer than the timeout of a request, by the time in which
+#: a request may be started.
 ENDPOINTS = Kind(
     and_(_endpoint.disabled_at.is_(None), or_(_endpoint.position < _NEWEST, _CAN_SEND)),
     _endpoint.claimed_until,
@@ -162,7 +162,7 @@ ENDPOINTS = Kind(
 
 
 def release_claim(tx: WriteTransaction, endpoint_id: int) -> None:
-    """Give up the claim on an endpoint that is locked."""
+    """Release the claim on an endpoint that is locked."""
     query = update(webhook_endpoints).where(webhook_endpoints.c.id == endpoint_id)
     tx.connection.execute(query.values(claimed_by=None, claimed_until=None))
 
@@ -171,13 +171,13 @@ def release_claim(tx: WriteTransaction, endpoint_id: int) -> None:
 
 
 def find_delivery(tx: ReadTransaction, endpoint_id: int, delivery_id: int) -> Delivery | None:
-    """The delivery with this id."""
+    """Find the delivery with this ID."""
     query = select(*_DELIVERY).where(_column.id == delivery_id, _column.endpoint_id == endpoint_id)
     return tx.first(query, _delivery_of)
 
 
 def list_deliveries(tx: ReadTransaction, query: ListDeliveries) -> ItemPage[Delivery]:
-    """The page that is asked for."""
+    """Read a page of an endpoint's deliveries."""
     conditions = [_column.endpoint_id == query.endpoint_id]
     if query.state is not None:
         conditions.append(_column.state == query.state)
@@ -187,14 +187,14 @@ def list_deliveries(tx: ReadTransaction, query: ListDeliveries) -> ItemPage[Deli
 
 
 def find_deliveries(tx: ReadTransaction, ids: Collection[int]) -> list[Delivery]:
-    """The deliveries with these ids that wait."""
+    """Find the waiting deliveries with these IDs."""
     return [_delivery_of(row) for row in _WAITING_BY_ID.find_rows(tx.connection, ids)]
 
 
 def list_due(
     tx: ReadTransaction, endpoint_id: int, now: datetime, *, without: Collection[int], limit: int
 ) -> list[tuple[Delivery, Event | None]]:
-    """The deliveries whose time has come, each with its event, if that is kept."""
+    """List the due deliveries, each with its event, or None if the event has been deleted."""
     found: list[tuple[Delivery, Event | None]] = []
     for after, until in due_spans(now, rules.LONGEST_PAUSE):
         values = {"of_endpoint": endpoint_id, "after": after, "until": until, "most": limit + len(without)}
@@ -207,18 +207,18 @@ def list_due(
 
 
 def count_waiting(tx: ReadTransaction, endpoint_id: int, *, limit: int) -> int:
-    """The number of deliveries that wait, counted up to a limit."""
+    """Count the waiting deliveries, up to ``limit``."""
     some = select(_column.id).where(_column.endpoint_id == endpoint_id, _IS_WAITING).limit(limit).subquery()
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def list_busy_licenses(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> set[int]:
-    """Those of these licenses that have a waiting delivery."""
+    """Return which of these licenses have a waiting delivery."""
     return {number for (number,) in _BUSY.find_rows(tx.connection, ids, of_endpoint=endpoint_id)}
 
 
 def find_by_events(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> dict[int, Delivery]:
-    """The existing deliveries of these events, by event."""
+    """Find the existing deliveries of these events, by event ID."""
     found = map(_delivery_of, _BY_EVENTS.find_rows(tx.connection, ids, of_endpoint=endpoint_id))
     return {one.event_id: one for one in found}
 
@@ -229,7 +229,7 @@ def save_new_deliveries(tx: WriteTransaction, new: Sequence[Delivery]) -> None:
 
 
 def save_deliveries(tx: WriteTransaction, changed: Sequence[Delivery]) -> None:
-    """Update what an attempt changes."""
+    """Update the columns that an attempt changes."""
     rows = [
         {
             "where_id": one.id,
@@ -249,7 +249,7 @@ def save_deliveries(tx: WriteTransaction, changed: Sequence[Delivery]) -> None:
 
 
 def begin_next(tx: WriteTransaction, endpoint_id: int, licenses_done: Iterable[int], now: datetime) -> None:
-    """Give the oldest waiting delivery of each of these licenses its first attempt, now."""
+    """Schedule the first attempt of each license's oldest waiting delivery for now."""
     ids = sorted(set(licenses_done))
     if not ids:
         return
@@ -260,7 +260,7 @@ def begin_next(tx: WriteTransaction, endpoint_id: int, licenses_done: Iterable[i
 
 
 def attempt_now(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
-    """Let all deliveries that wait for another attempt have it now."""
+    """Make all deliveries with a scheduled attempt due now."""
     query = update(webhook_deliveries).where(
         _column.endpoint_id == endpoint_id, _column.next_attempt_at > to_seconds(now)
     )
@@ -268,14 +268,14 @@ def attempt_now(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
 
 
 def begin_again(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
-    """Forget the attempts of all deliveries that wait; those that had one next have it now."""
+    """Reset the attempts of all waiting deliveries, and make those with a scheduled attempt due now."""
     waiting = update(webhook_deliveries).where(_column.endpoint_id == endpoint_id, _IS_WAITING)
     tx.connection.execute(waiting.values(attempts=0, first_attempt_at=None))
     attempt_now(tx, endpoint_id, now)
 
 
 def delete_finished(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete some deliveries that ended before this moment, or else some of an endpoint that is deleted."""
+    """Delete a batch of deliveries that ended before this time, or else of a deleted endpoint."""
     where = _column.finished_at < to_seconds(before)
     deleted = _delete_some(tx, where, limit)
     if not deleted and (endpoint_id := _find_deleted_endpoint(tx)) is not None:
@@ -289,7 +289,7 @@ def _delete_some(tx: WriteTransaction, where: ColumnElement[bool], limit: int) -
 
 
 def _find_deleted_endpoint(tx: ReadTransaction) -> int | None:
-    """An endpoint that is deleted, but has deliveries; one look into an index for each endpoint."""
+    """Find the ID of a deleted endpoint that still has deliveries, with one index lookup per endpoint."""
     known = set(tx.connection.execute(select(webhook_endpoints.c.id)).scalars())
     found = _next_endpoint(tx, 0)
     while found is not None and found in known:

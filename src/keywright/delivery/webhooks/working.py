@@ -1,4 +1,4 @@
-"""One step of the work on an endpoint: one transaction, by the process that has claimed it."""
+"""One step of the work on an endpoint: one transaction of the process that has claimed it."""
 
 import random
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from keywright.events.outbox_store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.search.feed import find_visible_id, select_of_product
 
-#: The most events that are made deliveries in a step, among how many they are looked for, and how many are
-#: read one time after the other until as many are wanted.
+#: The most events that become deliveries in a step, the most events that a step examines, and the sizes of
+#: its successive reads.
 _MAX_EVENTS, _MAX_LOOKED, _SIZES = 200, 10_000, (200, 800, 2_000)
-#: After an outage of this length, what waits is sent as soon as something was delivered.
+#: After an outage of this length, the first success makes all waiting deliveries due at once.
 _OUTAGE = timedelta(seconds=60)
 
 
 def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
-    """Save, queue, and return what is next."""
+    """Save the outcomes of attempts, queue deliveries, and return the next work."""
     tx, now = work.tx, command.context.now
     before: Endpoint | None = claim_item(
         tx, store.ENDPOINTS, command.item, claimed_by=command.claimed_by, now=now, skips_locked=False
@@ -84,7 +84,7 @@ def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint
 
 
 def _after_attempt(delivery: Delivery, attempt: Attempt, endpoint: Endpoint, now: datetime) -> Delivery:
-    # A clock that was ahead may have written a later one.
+    # A clock that was ahead may have written a later time.
     first_attempt_at = min(delivery.first_attempt_at or now, now)
     tried = replace(
         delivery,
@@ -106,7 +106,7 @@ def _after_attempt(delivery: Delivery, attempt: Attempt, endpoint: Endpoint, now
 
 
 def _paused_until(endpoint: Endpoint, command: WorkOnEndpoint) -> datetime | None:
-    """Until when the receiver has asked for quiet."""
+    """Return the end of the pause that the receiver has requested."""
     asked = [
         pause
         for one in command.attempts
@@ -118,7 +118,7 @@ def _paused_until(endpoint: Endpoint, command: WorkOnEndpoint) -> datetime | Non
 
 
 def _disable(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> Endpoint:
-    """Disable an endpoint that is gone, or that nothing could be delivered to for five days."""
+    """Disable an endpoint that is gone, or whose deliveries have all failed for five days."""
     now = command.context.now
     is_gone = any(one.status == rules.GONE for one in command.attempts)
     failing_at = endpoint.failing_at
@@ -138,8 +138,8 @@ def _disable(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> E
 
 
 class _Next(NamedTuple):
-    """The endpoint as it is then, the deliveries to attempt, whether there are more events, and whether these
-    have to wait, because as many deliveries wait as may.
+    """The changed endpoint, the deliveries to attempt, whether more events follow, and whether they have to
+    wait because the limit of waiting deliveries is reached.
     """
 
     endpoint: Endpoint
@@ -153,7 +153,7 @@ def _find_next(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) ->
     is_quiet = rules.is_quiet(endpoint, now)
     limit = 0 if is_quiet else command.limit
     if endpoint.failing_at is not None:
-        # While nothing is delivered, few requests find out whether that has changed.
+        # While the receiver is failing, only a few requests probe whether it has recovered.
         limit = min(limit, max(0, rules.PROBES - len(in_flight)))
 
     def list_due() -> list[tuple[Delivery, Event | None]]:
@@ -161,14 +161,14 @@ def _find_next(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) ->
 
     due = list_due()
     if len(due) == limit and not is_quiet:
-        # The events stay in the log: to look at them again and again would cost as much as to deliver.
+        # Leave new events in the log: reading them in every step would cost as much as delivering them.
         return _Next(endpoint, due)
     found = _queue(work, endpoint, now)
     return found._replace(due=due if found.endpoint == endpoint else list_due())
 
 
 def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> _Next:
-    """Make deliveries of the next events."""
+    """Turn the next events into deliveries."""
     tx = work.tx
     visible_id = find_visible_id(tx, endpoint.position)
     if visible_id <= endpoint.position:
@@ -185,13 +185,13 @@ def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> _Next:
 def _look_for_events(
     tx: WriteTransaction, endpoint: Endpoint, until_id: int, now: datetime
 ) -> tuple[list[FeedEvent], int]:
-    """The next events that the endpoint is notified of, and the ID up to which all were looked at."""
-    # Clocks jump: no event is older than the last look, and the newest one is not much older than now.
+    """Return the next events that the endpoint is notified of, and the ID up to which all were examined."""
+    # Clocks jump: events after a recent position count as recent, and the newest event's time limits ``now``.
     oldest = rules.oldest_event_at(min(now, event_store.find_newest_moment(tx) or now))
     is_recent = endpoint.position_at is not None and endpoint.position_at >= oldest
     names, position = (*endpoint.events, rules.TESTED), endpoint.position
     wanted: list[FeedEvent] = []
-    # Very many may be of other products, as after an import.
+    # Most of the events may concern other products, for example after an import.
     for size in _SIZES:
         some = event_store.list_feed(
             tx, after_id=position, until_id=until_id, license_id=None, limit=size, names=names
@@ -208,7 +208,9 @@ def _look_for_events(
 def _save_deliveries(
     work: UnitOfWork, endpoint: Endpoint, wanted: Sequence[FeedEvent], now: datetime
 ) -> None:
-    """Only the first delivery of a license has a next attempt, if none waits already."""
+    """Save a delivery for each event. A license's deliveries are sent in order, so only its first waiting
+    delivery gets an attempt.
+    """
     tx = work.tx
     known = store.find_by_events(tx, endpoint.id, [one.id for one in wanted])
     busy = store.list_busy_licenses(tx, endpoint.id, {one.event.license_id for one in wanted} - {0})

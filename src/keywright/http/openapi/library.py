@@ -1,4 +1,4 @@
-"""The documents as they are written (Markdown), as pages, and as a list for programs that read (llms.txt)."""
+"""The documents in Markdown, as pages, and as a list for language models (llms.txt); their search."""
 
 import re
 from functools import cache
@@ -12,19 +12,19 @@ import keywright
 from keywright.http.openapi import page
 
 _PACKAGE = Path(keywright.__file__).parent
-#: In an installation, they are in the package; in the repository, beside the code.
+#: The folder of the documents: in an installation within the package, in the repository beside the code.
 _FOLDER = next(one for one in (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs") if one.is_dir())
-#: The page with which readers begin.
+#: The name of the start page.
 INDEX = "README"
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{2,4} (.+)$", re.MULTILINE)
 _LINK = re.compile(r'(href|src)="([^"#:]+)(#[^"]*)?"')
 _WORD = re.compile(r"[a-z0-9]+")
-#: The words of questions that do not name their subject.
+#: Words that searches ignore.
 _EMPTY = frozenset(
     "a an and are can do does for from how i in is it my of on or the to what when where with you".split()
 )
-#: The most that is found, the most words that are looked for, and the longest question that is read.
+#: The most results, the most words that are searched for, and the longest query in characters.
 _MAX_FOUND, _MAX_WORDS, MAX_QUESTION = 20, 8, 200
 
 
@@ -38,7 +38,7 @@ class Document(NamedTuple):
 
 @cache
 def read_documents() -> dict[str, Document]:
-    """Every document by name, but decisions, which are for those who work on Keywright."""
+    """Read all documents, by name."""
     found = {}
     for path in sorted(_FOLDER.rglob("*.md")):
         name = path.relative_to(_FOLDER).with_suffix("").as_posix()
@@ -49,17 +49,17 @@ def read_documents() -> dict[str, Document]:
 
 
 def find_image(name: str) -> Path | None:
-    """The file of an image of the documents."""
+    """Return the file of an image that the documents show."""
     return next((one for one in (_FOLDER / "images").iterdir() if one.name == name), None)
 
 
 @cache
 def render(name: str) -> bytes:
-    """The page of a document."""
+    """Render the page of a document."""
     from markdown_it import MarkdownIt
 
     document = read_documents()[name]
-    # "HTML" in a document is shown, never used.
+    # HTML in a document is shown as text.
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(document.text)
     html = re.sub(r"<h([1-4])>(.*?)</h\1>", _with_anchor, html, flags=re.DOTALL)
     html = _LINK.sub(lambda link: _lead(link, name), html)
@@ -74,7 +74,7 @@ def _with_anchor(heading: re.Match[str]) -> str:
 
 
 def _lead(link: re.Match[str], name: str) -> str:
-    """A link of a document as one of its page; what is not among the documents is in the repository."""
+    """Turn a link of a document into a link between pages; other files exist only in the repository."""
     target = normpath(join("docs", str(PurePosixPath(name).parent), link[2]))
     inside = target.removeprefix("docs/")
     if target.startswith("docs/images/"):
@@ -85,7 +85,7 @@ def _lead(link: re.Match[str], name: str) -> str:
 
 
 def search(question: str) -> list[Document]:
-    """The documents about it, the best first: words in titles count most, then those in the index."""
+    """Return the documents that match best, best first: titles count most, then entries of the index."""
     words = [one for one in _WORD.findall(question.lower()[:MAX_QUESTION]) if one not in _EMPTY][:_MAX_WORDS]
     scores = {name: _score(words, name) for name in read_documents()}
     best = sorted((name for name in scores if scores[name]), key=lambda name: (-scores[name], name))
@@ -108,7 +108,7 @@ def _fields(name: str) -> tuple[str, str, str, str]:
     headings = " ".join(_HEADING.findall(document.text)).lower()
     if name.endswith(INDEX) or name.startswith("decisions/"):
         return "", "", "", ""
-    # The first page of a line answers it.
+    # A line of the index counts for the first document that it links.
     lines = [
         one for one in read_documents()[INDEX].text.splitlines() if f"({name}.md" in one.partition("),")[0]
     ]
@@ -116,7 +116,7 @@ def _fields(name: str) -> tuple[str, str, str, str]:
 
 
 def write_llms(base: str) -> str:
-    """The list of documents for programs that read (https://llmstxt.org)."""
+    """Write the list of documents for language models (https://llmstxt.org)."""
     lines = [
         "# Keywright",
         "",

@@ -1,4 +1,4 @@
-"""What the pages of the API have in common: their templates, style and script."""
+"""The templates, style and script that the API pages share."""
 
 import base64
 import hashlib
@@ -21,14 +21,14 @@ _NAME_IN_JSON = re.compile(r'^(\s*)("[^"]+")(?=:)', re.MULTILINE)
 
 
 def render(template: str, **context: Any) -> str:
-    """A page from its template. Its style is inside, and needs ``security_policy``."""
+    """Render a page from its template. The style is inline, so the response needs ``security_policy``."""
     return _environment().get_template(template).render(style=read_style(), **context)
 
 
 @cache
 def security_policy(*, has_script: bool = False, has_form: bool = False) -> str:
-    """The Content-Security-Policy of a page: its own style and script, and nothing else from anywhere; a
-    document has a form and images of this server, too.
+    """Return the Content-Security-Policy of a page: only its inline style and script; for a document, also
+    its form and this server's images.
     """
     script = f" script-src 'sha256-{_digest(read_script())}';" if has_script else ""
     images, target = ("data: 'self'", "'self'") if has_form else ("data:", "'none'")
@@ -40,13 +40,13 @@ def security_policy(*, has_script: bool = False, has_form: bool = False) -> str:
 
 @cache
 def read_script() -> str:
-    """The script of a page with tabs and copy buttons."""
+    """Read the script for pages with tabs and copy buttons."""
     return (TEMPLATES / "page.js").read_text(encoding="utf-8")
 
 
 @cache
 def read_style() -> str:
-    """The style of the pages."""
+    """Read the style of the pages."""
     return "".join(one.read_text(encoding="utf-8") for one in (LOOK, TEMPLATES / "page.css"))
 
 
@@ -68,14 +68,14 @@ def _environment() -> Environment:
 
 
 def _tokens(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, ...]]:
-    """The text before each match, together with the groups of the match; they are empty at the end."""
+    """Yield the text before each match with the match's groups; empty groups follow the last text."""
     step = pattern.groups + 1
     parts = [*pattern.split(text), *([""] * pattern.groups)]
     return (tuple(parts[start : start + step]) for start in range(0, len(parts), step))
 
 
 def _type(schema: _Part) -> str:
-    """The type of a schema's values in words."""
+    """Describe the type of a schema's values in words."""
     if "anyOf" in schema:
         return " or ".join(map(_type, schema["anyOf"]))
     if "$ref" in schema:

@@ -1,6 +1,6 @@
-"""The landing page and the API reference.
+"""The landing page, the API reference and the documentation.
 
-Each is made and its code imported at its first request, and then kept: the start of the server stays fast.
+Each page is rendered, and its code imported, at its first request, and then cached, to keep startup fast.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ from keywright.http.answer import to_response
 from keywright.http.v3.answers import describe_problem, is_admitted, write_problem
 
 _JSON = "application/json; charset=UTF-8"
-#: What every reader gets alike may be kept for a while.
+#: Content that is the same for every reader may be cached.
 _CACHED = "public, max-age=300"
-#: Clients in browsers may be made from a document.
+#: Scripts of any origin may read a document, for example to generate a client in a browser.
 _OF_DOCUMENTS = {"Cache-Control": _CACHED, "Access-Control-Allow-Origin": "*"}
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
-#: In the kept page, the placeholder for the server's URL as the reader knows it.
+#: The placeholder in cached pages for the server's URL as the reader knows it.
 _BASE = b"http://KEYWRIGHT"
 
 
 class Documents:
-    """The routes of the landing page and the API reference."""
+    """The routes of the landing page, the API reference and the documentation."""
 
     def __init__(self, settings: Settings, has_admin: Callable[[Scope], bool]) -> None:
-        """``has_admin``: the administration pages are served where a request came in."""
+        """``has_admin``: whether the address that a request came in at serves the admin pages."""
         self._settings = settings
         self._has_admin = has_admin
-        #: A search reads all documents: strangers get one at a time, so that programs do not wait for them.
+        #: A search reads all documents: only one runs at a time, so that programs' calls do not have to wait.
         self._searching = asyncio.Semaphore(1)
         self.routes = [
             Route("/", self._landing),
@@ -49,7 +49,7 @@ class Documents:
             Route("/openapi/v3", self._reference_v3),
             Route("/openapi/v3.json", self._document_v3),
             Route("/openapi/v3.yaml", self._document_v3_in_yaml),
-            # Where people look for them, too.
+            # Other URLs at which people look for the documents.
             Route(f"/{settings.v3_root}/openapi.json", self._document_v3),
             Route(f"/{settings.v3_root}/openapi.yaml", self._document_v3_in_yaml),
             Route("/openapi.json", self._document_v3),
@@ -62,19 +62,19 @@ class Documents:
         ]
 
     async def _landing(self, request: Request) -> Response:
-        """Answer with the landing page: Keywright is running, and links to the other pages."""
+        """Answer with the landing page."""
         if "rest_route" in request.query_params:
-            # A call to an interface that Keywright does not have.
+            # A WordPress REST call to an interface that Keywright does not have.
             raise HTTPException(404)
         return _html(await asyncio.to_thread(_landing, has_admin=self._has_admin(request.scope)))
 
     async def _reference(self, request: Request) -> Response:
-        """Answer with the API reference."""
+        """Answer with the reference of v2."""
         page = await asyncio.to_thread(_reference, self._settings)
         return _html(page.replace(_BASE, self._find_base(request)))
 
     async def _document(self, _request: Request) -> Response:
-        """Answer with the OpenAPI 3.1 document."""
+        """Answer with the OpenAPI 3.1 document of v2."""
         return Response(await asyncio.to_thread(_document, self._settings), media_type=_JSON)
 
     async def _reference_v3(self, request: Request) -> Response:
@@ -88,12 +88,12 @@ class Documents:
         return Response(document, media_type=_JSON, headers=_OF_DOCUMENTS)
 
     async def _document_v3_in_yaml(self, _request: Request) -> Response:
-        """Answer with the same document in YAML (RFC 9512)."""
+        """Answer with the OpenAPI 3.1 document of v3 in YAML (RFC 9512)."""
         document = await asyncio.to_thread(_document_v3_in_yaml, self._settings)
         return Response(document, media_type="application/yaml", headers=_OF_DOCUMENTS)
 
     async def _answer_security(self, request: Request) -> Response:
-        """Answer where flaws are reported (RFC 9116)."""
+        """Answer with the contact for reporting vulnerabilities (RFC 9116)."""
         contact = self._settings.security_contact
         if contact is None:
             raise HTTPException(404)
@@ -102,14 +102,14 @@ class Documents:
         return PlainTextResponse(text, headers={"Cache-Control": _CACHED})
 
     async def _list_documents(self, request: Request) -> Response:
-        """Answer with the list of the documents, for programs that read."""
+        """Answer with the list of documents for language models (llms.txt)."""
         from keywright.http.openapi import library
 
         text = await asyncio.to_thread(library.write_llms, self._find_base(request).decode())
         return PlainTextResponse(text, headers=_OF_DOCUMENTS)
 
     async def _answer_search(self, request: Request) -> Response:
-        """Answer with the documents that are looked for, or with their index."""
+        """Answer with the results of a search, or without a query with the index of documents."""
         from keywright.http.openapi import library, page
 
         question = request.query_params.get("q", "")[: library.MAX_QUESTION].strip()
@@ -122,7 +122,7 @@ class Documents:
         return _html(text.encode(), has_form=True)
 
     def _find_base(self, request: Request) -> bytes:
-        """The server's URL as the reader knows it."""
+        """Return the server's URL as the reader knows it."""
         host = request.headers.get("host", "")
         base = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8000"
         return (self._settings.public_url or base).encode()
@@ -171,7 +171,7 @@ def _document_v3_in_yaml(settings: Settings) -> bytes:
 
 
 async def _answer_document(request: Request) -> Response:
-    """Answer with a document, as a page or as it is written, or with one of the images."""
+    """Answer with a document, as a page or in Markdown, or with an image."""
     from keywright.http.openapi import library
 
     name = request.path_params["name"]
@@ -209,7 +209,7 @@ async def _answer_problem(request: Request) -> Response:
 
 
 async def _answer_no_problem(request: Request) -> Response:
-    """Answer that there is no such code."""
+    """Answer 404 for an unknown problem code."""
     if _wants_json(request):
         return to_response(write_problem(NotFound("such problem code")))
     from keywright.http.openapi.v3_page import render_no_problem

@@ -1,4 +1,4 @@
-"""JSON schemas from msgspec types, in the shapes that generators of clients understand."""
+"""JSON schemas from msgspec types, in shapes that client generators understand."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ Schema = dict[str, Any]
 _SCHEMAS = "#/components/schemas/"
 _OPEN: Schema = {"type": "object", "additionalProperties": True}
 _NULL: Schema = {"type": "null"}
-#: The record of the members with these names that are open objects.
+#: The records for open objects in members with these names.
 _RECORDS_OF_MEMBERS = {"metadata": "Metadata", "terms": "TermsPatch"}
 _METADATA: Schema = _OPEN | {
     "description": "Anything, as a JSON object: at most 64 keys, 16 KiB and 4 levels."
@@ -18,12 +18,12 @@ _METADATA: Schema = _OPEN | {
 
 
 def ref(name: str) -> Schema:
-    """A reference to a record of the document."""
+    """Return a reference to a record of the document."""
     return {"$ref": _SCHEMAS + name}
 
 
 def components(types: Iterable[Any]) -> tuple[dict[Any, Schema], dict[str, Schema]]:
-    """The schema of each type, and the records that these refer to, by name."""
+    """Return the schema of each type, and the records that the schemas refer to, by name."""
     types = list(dict.fromkeys(types))
     schemas, records = msgspec.json.schema_components(types, ref_template=_SCHEMAS + "{name}")
     for record in records.values():
@@ -34,7 +34,7 @@ def components(types: Iterable[Any]) -> tuple[dict[Any, Schema], dict[str, Schem
 
 
 def _lift_description(member: Schema) -> None:
-    """Describe a member that may be null itself, not only its value."""
+    """Move the description of a nullable member's value to the member."""
     value: Schema = next(iter(member.get("anyOf", ())), {})
     for name in ("description", "examples"):
         if name in value and name not in member:
@@ -42,7 +42,7 @@ def _lift_description(member: Schema) -> None:
 
 
 def name_open_objects(records: dict[str, Schema]) -> None:
-    """Let open objects take any member, and metadata and changes of terms be records of their own."""
+    """Let open objects have any member, and turn metadata and changes of terms into named records."""
     names = ["Terms", *_find_records(records.get("Terms", {}))]
     patches = {f"{name}Patch": _build_patch(records[name], names) for name in names if name in records}
     for record in records.values():
@@ -62,7 +62,7 @@ def _name_open_object(member: Schema, name: str | None) -> Schema:
 
 
 def _build_patch(schema: Schema, names: Collection[str]) -> Schema:
-    """The JSON Merge Patch of a record: each member may be left out, or null."""
+    """Build the schema of a record's JSON Merge Patch: each member may be omitted or null."""
     members = {name: _allow_null(_patch(one, names)) for name, one in schema["properties"].items()}
     return {
         "description": f"{schema['description'].rstrip('.')}, as a change: what is not sent stays.",
@@ -73,7 +73,7 @@ def _build_patch(schema: Schema, names: Collection[str]) -> Schema:
 
 
 def _patch(schema: Schema, names: Collection[str]) -> Schema:
-    """The schema with patches in place of the records with these names."""
+    """Replace references to the records with these names by references to their patches."""
     patched: Schema = {}
     if "anyOf" in schema:
         patched["anyOf"] = [_patch(one, names) for one in schema["anyOf"]]
@@ -92,8 +92,9 @@ def _allow_null(schema: Schema) -> Schema:
 
 
 def state_what_is_optional(records: dict[str, Schema], bodies: Iterable[Schema]) -> None:
-    """Put defaults into words: to generators, a member with a ``default`` is one that is always there. In
-    records that only answers have, every one is.
+    """Put defaults into words, because client generators treat a member with a ``default`` as always there.
+
+    In records that occur only in answers, such members become required.
     """
     sent = set(_find_all_records(records, bodies))
     for name, record in records.items():
@@ -109,7 +110,7 @@ def state_what_is_optional(records: dict[str, Schema], bodies: Iterable[Schema])
 
 
 def _find_all_records(records: dict[str, Schema], schemas: Iterable[Schema]) -> Iterator[str]:
-    """The names of the records that these schemas refer to, and of those that these refer to."""
+    """Yield the names of the records that these schemas refer to, directly or through other records."""
     found: set[str] = set()
     ahead = [name for one in schemas for name in _find_records(one)]
     while ahead:
@@ -121,7 +122,7 @@ def _find_all_records(records: dict[str, Schema], schemas: Iterable[Schema]) -> 
 
 
 def _find_records(schema: Any) -> Iterator[str]:
-    """The names of the records that a schema itself refers to."""
+    """Yield the names of the records that a schema refers to directly."""
     match schema:
         case {"$ref": str(name)}:
             yield name.removeprefix(_SCHEMAS)
@@ -134,7 +135,7 @@ def _find_records(schema: Any) -> Iterator[str]:
 
 
 def as_text(schema: Schema) -> Schema:
-    """The same parameter in a query: it has one type, and is never null."""
+    """Return the schema for a query parameter: it has one type and is never null."""
     first = schema["anyOf"][0] if "anyOf" in schema else schema
     about = {name: schema[name] for name in ("description", "examples") if name in schema}
     if "enum" in first:
@@ -143,7 +144,7 @@ def as_text(schema: Schema) -> Schema:
 
 
 def inline_enums(part: dict[str, Schema]) -> dict[str, Schema]:
-    """The records without those that only list values: these stand where they are used."""
+    """Remove the records that only list values, and inline them where they are used."""
     lists = {_SCHEMAS + name: one["enum"] for name, one in part.items() if "enum" in one}
 
     def inline(schema: Any) -> Any:

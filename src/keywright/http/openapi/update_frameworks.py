@@ -1,11 +1,11 @@
-"""The addresses of update frameworks in the OpenAPI document of v3, beside whose root they are."""
+"""The paths for update frameworks in the OpenAPI document of v3; they lie outside its root."""
 
 from keywright.http.openapi.schemas import Schema
 from keywright.http.update_formats import list_addresses
 
 TAG, _TEXT, _BYTES = "Update frameworks", "text/plain", {"type": "string", "format": "binary"}
 _WORD = "^[a-z0-9][a-z0-9_.-]*$"
-#: Descriptions, patterns and examples.
+#: Description, pattern and example of each path parameter.
 _PARAMETERS = {
     "token": ("An update token, or `open`.", "^(upd_[a-z2-7]{32}|open)$", f"upd_{'mfrggzdf' * 4}"),
     "product": ("The product's `code` or `id`.", _WORD, "photo-editor"),
@@ -28,7 +28,7 @@ _TAURI = {
 
 
 def build_paths() -> dict[str, Schema]:
-    """The paths, with their operations."""
+    """Build the paths with their operations."""
     addresses = ", ".join(f"{one}: `{path}`" for one, path in list_addresses("", "{product}", "{token}"))
     about = (
         "A file as it is stored, byte for byte; a feed is of the newest release that is covered. "

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of v2, and the page about it.
 
-The interface is frozen, and so are both: they are files, in which ``@name@`` stands for what an installation
-sets. Line breaks in the document stand where none is in the answer.
+The interface is frozen, and so are both files, in which ``@name@`` is a placeholder for an installation's
+value. Line breaks in the document are removed from the answer.
 """
 
 from keywright import __version__
@@ -13,14 +13,14 @@ _CLOSED = "On this server, the core calls need an API key, too."
 
 
 def read_document(settings: Settings) -> str:
-    """The document for an installation with these settings."""
+    """Return the document for an installation with these settings."""
     text = _fill("v2.json", settings).replace("\n", "")
-    # The empty requirement is that of the core calls: they may be made without an API key.
+    # The empty requirement means that the core calls work without an API key.
     return text.replace('"security":[{},', '"security":[') if settings.require_api_key else text
 
 
 def read_page(settings: Settings, server: str) -> str:
-    """The page; ``server`` is the URL of the server as callers write it."""
+    """Return the page; ``server`` is the URL of the server as callers write it."""
     credentials = "-u ck_…:cs_… " if settings.require_api_key else ""
     return _fill("v2.html", settings, server=server, credentials=credentials, style=page.read_style())
 

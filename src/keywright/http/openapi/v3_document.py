@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of v3, made from its table of routes, its types and the table of problems."""
+"""Builds the OpenAPI 3.1 document of v3 from its routes, its types and the table of problems."""
 
 import json
 import re
@@ -36,7 +36,7 @@ _OF_TYPE: dict[type[inspect.Type], Any] = {
 
 
 def example_of(kind: Any) -> Any:
-    """An example of a type, as JSON: of each member its first example, else one that its type allows."""
+    """Return an example of a type as JSON: each member's first example, else a value that its type allows."""
     return _example(inspect.type_info(kind))
 
 
@@ -68,7 +68,7 @@ def _simple_example(node: inspect.Type) -> Any:
 
 
 def _is_optional(field: inspect.Field) -> bool:
-    """Whether answers leave the member out."""
+    """Whether an answer may leave the member out."""
     has_default = field.default is not NODEFAULT or field.default_factory is not NODEFAULT
     return field.default is UNSET or not (field.required or has_default)
 
@@ -104,9 +104,9 @@ _SECURITY_SCHEMES: Schema = {
         "description": "The consumer key as user name, the consumer secret as password.",
     },
 }
-#: Generated clients that are given a token alone send it the last way.
+#: ``bearer`` comes last because generated clients that get only a token use the last scheme.
 _API_KEY: list[Schema] = [{"basic": []}, {"bearer": []}]
-#: The problems that any call may meet.
+#: The problems that every call may answer with.
 _ANY = (
     "not_found method_not_allowed not_acceptable invalid_parameter too_many_requests internal_error busy "
     "database_unavailable shutting_down"
@@ -129,7 +129,7 @@ _IF_MATCH = _header("If-Match", "The `ETag` that you know: another version is no
 
 
 def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any]:
-    """The document for an installation with these settings. Slow: keep it."""
+    """Build the document for an installation with these settings. Slow, so cache the result."""
     base = f"/{settings.v3_root}"
     builder = _Builder(routes, is_open=not settings.require_api_key)
     paths: dict[str, Schema] = defaultdict(dict)
@@ -157,10 +157,10 @@ def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any
 
 
 class _Builder:
-    """Builds the operations; ``records`` are the types that they share."""
+    """Builds the operations; ``records`` holds the schemas that they share."""
 
     def __init__(self, routes: Sequence[Route], *, is_open: bool) -> None:
-        """``is_open``: client calls need no API key."""
+        """``is_open``: whether client calls work without an API key."""
         self._is_open = is_open
         bodies = [one.body.struct for one in routes if one.body is not None]
         queries = [one.query.struct for one in routes if one.query is not None]
@@ -176,7 +176,7 @@ class _Builder:
         self.records["Problem"]["properties"]["code"]["enum"] = list(PROBLEMS)
 
     def build_operation(self, route: Route) -> Schema:
-        """The operation of a route."""
+        """Build the operation of a route."""
         summary, *description = route.text.split("\n\n")
         operation: Schema = {
             "operationId": route.operation,
@@ -237,7 +237,7 @@ class _Builder:
 
 
 def problems_of(route: Route) -> set[str]:
-    """Every problem code that the route may answer with."""
+    """Return every problem code that the route may answer with."""
     codes = {*_ANY, *route.refusals}
     if route.body is not None:
         codes.update(_WITH_BODY)
@@ -253,7 +253,7 @@ def problems_of(route: Route) -> set[str]:
 
 
 def example_url(route: Route, base: str) -> str:
-    """The URL of the route's example call; ``base`` is that of the interface."""
+    """Return the URL of the route's example call; ``base`` is the URL of the interface."""
     words = {name: _example_word(route, name) for name, _ in route.parameters}
     is_query = route.body is None and route.example
     query = f"?{urlencode({name: _to_text(one) for name, one in route.example.items()})}" if is_query else ""
@@ -296,7 +296,7 @@ def _query_parameter(name: str, schema: Schema) -> Schema:
 
 
 def _failure(codes: list[str]) -> Schema:
-    """The response of one status; its examples are the codes that it may have."""
+    """Build the response of one status, with an example for each code that it may have."""
     examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
     content = {_PROBLEM_TYPE: {"schema": schemas.ref("Problem"), "examples": examples}}
     return {"description": HTTPStatus(PROBLEMS[codes[0]].status).phrase, "content": content}
@@ -317,12 +317,12 @@ def _example_of_problem(code: str) -> Schema:
     }
 
 
-#: What every reader takes for a text without quotes.
+#: A key that every YAML parser reads as a text without quotes.
 _PLAIN_KEY = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[A-Za-z_$/][\w$/{}+.-]*", re.IGNORECASE)
 
 
 def write_yaml(value: Any) -> str:
-    """The value, an object or a list, as a YAML document."""
+    """Write an object or a list as a YAML document."""
     return "".join(f"{line}\n" for line in _write_lines(value))
 
 

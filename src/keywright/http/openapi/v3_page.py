@@ -1,4 +1,4 @@
-"""The page about v3: each route with its members, problems, and an example call in several languages."""
+"""The reference page of v3: each route with its members, its problems and an example in several languages."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ Json = Any
 
 
 class Example(NamedTuple):
-    """A call with its URL; ``body`` is None where it has none."""
+    """An example call; ``body`` is None if it has none."""
 
     method: str
     url: str
@@ -26,13 +26,13 @@ class Example(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that the call needs."""
+        """The headers that the call must send."""
         key = {"Authorization": "Bearer kw_…"} if self.has_api_key else {}
         return key | ({} if self.body is None else {"Content-Type": "application/json"})
 
 
 def write_curl(one: Example) -> str:
-    """For the shell."""
+    """Write the call for the shell."""
     is_usual = one.method == ("GET" if one.body is None else "POST")
     words = ["curl" if is_usual else f"curl -X {one.method}"]
     words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in one.headers.items()]
@@ -42,7 +42,7 @@ def write_curl(one: Example) -> str:
 
 
 def write_python(one: Example) -> str:
-    """With httpx."""
+    """Write the call in Python with httpx."""
     arguments = [json.dumps(one.url)]
     if one.has_api_key:
         arguments.append('headers={"Authorization": "Bearer kw_…"}')
@@ -53,7 +53,7 @@ def write_python(one: Example) -> str:
 
 
 def write_javascript(one: Example) -> str:
-    """With fetch."""
+    """Write the call in JavaScript with fetch."""
     options = [f'method: "{one.method}"']
     if one.headers:
         options.append(f"headers: {_indent(_json(one.headers), 2)}")
@@ -67,7 +67,7 @@ def write_javascript(one: Example) -> str:
 
 
 def write_php(one: Example) -> str:
-    """With PHP's own streams."""
+    """Write the call in PHP with its built-in streams."""
     headers = [f"{name}: {value}" for name, value in one.headers.items()]
     options = [f"'method' => '{one.method}'"]
     if headers:
@@ -83,7 +83,7 @@ def write_php(one: Example) -> str:
 
 
 def write_go(one: Example) -> str:
-    """With net/http."""
+    """Write the call in Go with net/http."""
     is_empty = one.body is None
     body = "nil" if is_empty else f"strings.NewReader(`{_json(one.body)}`)"
     imports = sorted(["fmt", "io", "net/http", *([] if is_empty else ["strings"])])
@@ -116,12 +116,12 @@ def _json(value: Json) -> str:
 
 
 def _indent(text: str, spaces: int = 4) -> str:
-    """The text with its further lines indented."""
+    """Indent all lines of the text but the first."""
     return text.replace("\n", f"\n{' ' * spaces}")
 
 
 def _python(value: Json) -> str:
-    """A value as Python writes it, laid out as JSON."""
+    """Write a value as a Python literal, laid out like JSON."""
     names = {True: "True", False: "False", None: "None"}
     match value:
         case dict() if value:
@@ -137,7 +137,7 @@ def _python(value: Json) -> str:
 
 
 def _php(value: Json, depth: int = 0) -> str:
-    """A value as PHP writes it."""
+    """Write a value as a PHP literal."""
     space = "  " * depth
     match value:
         case dict() if value:
@@ -157,7 +157,7 @@ _Part = dict[str, Any]
 
 
 def render_reference(settings: Settings, server: str, routes: Sequence[Route] = ROUTES) -> str:
-    """The page; ``server`` is the URL of the server as callers write it."""
+    """Render the reference; ``server`` is the URL of the server as callers write it."""
     document = build(settings, routes)
     base = server + document["servers"][0]["url"]
     calls = [_describe(route, document, base) for route in routes]
@@ -165,22 +165,22 @@ def render_reference(settings: Settings, server: str, routes: Sequence[Route] = 
 
 
 def render_problem(code: str) -> str:
-    """The page about a problem code."""
+    """Render the page about a problem code."""
     return page.render("problem.html", code=code, problem=PROBLEMS[code])
 
 
 def render_no_problem() -> str:
-    """The page about a code that is none."""
+    """Render the page about an unknown code."""
     return page.render("no_problem.html")
 
 
 def render_problems() -> str:
-    """The page that lists the problem codes."""
+    """Render the list of problem codes."""
     return page.render("problems.html", problems=PROBLEMS)
 
 
 def _describe(route: Route, document: _Part, base: str) -> _Part:
-    """The facts about a route that the template shows."""
+    """Collect what the template shows about a route."""
     path = next(one for one in document["paths"] if one == route.public_path)
     operation = document["paths"][path][route.method.lower()]
     successes = {status: one for status, one in operation["responses"].items() if status < "300"}

@@ -1,1 +1,1 @@
-"""What everyone may read and use without an account: public keys, and license files for the air gap."""
+"""Routes without API keys: public keys, license files for offline machines, downloads and update checks."""

@@ -1,4 +1,4 @@
-"""Downloads of files of releases, by ticket: the ticket is the credential, and the gate is asked again."""
+"""Downloads of release files: a ticket in the URL is the credential, and the license is checked again."""
 
 from urllib.parse import unquote
 
@@ -17,12 +17,12 @@ from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import Download, FindDownload
 from keywright.licensing.updates.tickets import read_ticket
 
-#: The caller, of a request with an ``Authorization``.
+#: The actor of a request that has an ``Authorization`` header.
 _WITH_CREDENTIALS = "program:with-credentials"
 
 
 class Downloads(PublicInterface):
-    """The address of downloads, as an interface."""
+    """The download URLs, as an interface."""
 
     path, operation, fewest_words, most_words = b"/d/", "download", 2, 2
     has_keys_in_body = False
@@ -35,26 +35,26 @@ class Downloads(PublicInterface):
         self._address = Address[PublicAction]((self.operation, None), {"GET": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for another address."""
+        """Return the call for a request; None if the path is not this interface's."""
         path: bytes = scope["raw_path"]
         if not path.startswith(self.path):
             return None
         is_file = self.fewest_words < path.count(b"/") <= self.most_words + 1
         call = Call(self, scope, receive, self._address if is_file else None)
-        # Update clients send again what they sent to their feed; here, the ticket is the credential.
+        # Update clients repeat the credentials for their feed. Ignore them: the ticket is the credential.
         if call.headers.pop(b"authorization", None) is not None:
             call.actor = _WITH_CREDENTIALS
         call.has_body = False
         return call
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
-        """The answer for an error, in one sentence: people see it in their browsers."""
+        """Return the error as one sentence of plain text: people see it in their browsers."""
         text = error.fill(error.sentence)
         kind = (b"content-type", b"text/plain; charset=utf-8")
         return Answer(error.status, text.encode(), error_headers(error), content_type=kind)
 
     async def _answer(self, call: Call) -> Answer:
-        """The file of the ticket."""
+        """Return the ticket's file."""
         _, _, text, name = call.scope["raw_path"].decode("latin-1").split("/")
         ticket = read_ticket(self._ring, text.lower(), call.now)
         if ticket is None:
@@ -69,7 +69,7 @@ class Downloads(PublicInterface):
         return answer
 
     def send(self, call: Call, file: ReleaseFile) -> Answer:
-        """The answer with the file. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``."""
+        """Return a response with the file. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``."""
         is_known = call.actor == _WITH_CREDENTIALS
         if_range = call.headers.get(b"if-range")
         return answer_file(self._folder, self._accel, file, if_range, has_credentials=is_known)

@@ -1,4 +1,4 @@
-"""The public keys of the installation as a JSON Web Key Set (RFC 7517), for vendors' own servers."""
+"""The installation's public keys as a JSON Web Key Set (RFC 7517), for vendors' own servers."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from keywright.http.signatures import Signatures
 
 PATH = "/.well-known/jwks.json"
 _TYPE = "application/jwk-set+json"
-#: A vendor's server may keep it for an hour, wherever it runs.
+#: A vendor's server may cache the key set for an hour, and a script of any origin may read it.
 _HEADERS = {"Cache-Control": "public, max-age=3600", "Access-Control-Allow-Origin": "*"}
 _NOBODY = Origin("keywright", "", "")
 

@@ -1,7 +1,7 @@
-"""The page for machines without a network: a customer pastes what the program shows, and carries the license
-file back that the page gives.
+"""The page for machines without a network: a customer pastes the program's request into it, and takes the
+license file back to the machine.
 
-It is an interface like v2 and v3: the license key is the credential, and its calls have the same limits.
+It is an interface like v2 and v3: the license key is the credential, and the same rate limits apply.
 """
 
 import base64
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
-#: The page's sentences about errors, which programs get in the catalog's words.
+#: Error messages that this page shows to customers, listed for the translation catalogs.
 _FOR_CUSTOMERS = (
     N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
     N_("No license has this key."),
@@ -56,14 +56,14 @@ _FOR_CUSTOMERS = (
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _DOWNLOAD = (b"content-disposition", b'attachment; filename="license.txt"')
-#: How long the brand is known without being read again, in seconds.
+#: How long the brand is cached, in seconds.
 _BRAND_KNOWN_FOR = 2.0
-#: A form needs up to three bytes for a character.
+#: Percent-encoding needs up to three bytes per character.
 _MAX_BODY = 4 * MAX_REQUEST
 
 
 class Sent(NamedTuple):
-    """The form: the request, its text, and whether the file is to be saved, not shown."""
+    """A submitted form: the parsed request, its text, and whether to download or show the file."""
 
     asked: OfflineRequest
     text: str
@@ -82,23 +82,23 @@ class Offline(PublicInterface):
         self._brand, self._brand_until = Brand(), 0.0
         actions = {
             "GET": PublicAction("offline_form", Right.NONE, changes=False, answer=self._show_form),
-            # Named like the call that it is, which the limits count.
+            # The operation's name is that of the API call, so that the same limits count both.
             "POST": PublicAction("activate", Right.CORE, changes=True, answer=self._make_file),
         }
         self._address = Address(("offline",), actions)
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for a request to another address."""
+        """Return the call for a request; None if the path is not this interface's."""
         return Call(self, scope, receive, self._address) if scope["raw_path"] == PATH else None
 
     def parse_query(self, query: bytes) -> dict[str, Any]:
-        """The language that the customer has in the portal."""
+        """Return the language in the query, which links from the portal contain."""
         with suppress(ValueError):
             return {"language": parse_qs(query.decode(), max_num_fields=10).get("language", [""])[0]}
         return {}
 
     def parse_body(self, _call: Call, body: bytes) -> Sent:
-        """The form. Raises ``OfflineRequestUnreadable``."""
+        """Parse the form. Raises ``OfflineRequestUnreadable``."""
         try:
             fields = parse_qs(body.decode(), max_num_fields=10)
         except ValueError:
@@ -107,7 +107,7 @@ class Offline(PublicInterface):
         return Sent(parse_request(text), text, "download" in fields)
 
     def prepare(self, call: Call, action: PublicAction) -> PublicAction:
-        """Note the license key of a form that was sent. Raises ``OfflineRequestUnreadable``."""
+        """Set the call's license key from the form. Raises ``OfflineRequestUnreadable``."""
         if action.changes:
             if not isinstance(call.sent, Sent):
                 raise e.OfflineRequestUnreadable
@@ -115,13 +115,13 @@ class Offline(PublicInterface):
         return action
 
     def find_device(self, call: Call) -> NamedDevice:
-        """The device that the request names."""
+        """Return the device that the form's request names."""
         if not isinstance(call.sent, Sent):
             return NamedDevice()
         return NamedDevice(call.sent.asked.fingerprint, call.sent.asked.name)
 
     def write_error(self, error: e.KeywrightError, call: Call | None = None) -> Answer:
-        """The page with a sentence about the error."""
+        """Return the page with a sentence about the error."""
         problem = PROBLEMS[error.problem]
         with speaking(_choose_language(call)):
             sentence = _write_sentence(error)
@@ -133,7 +133,7 @@ class Offline(PublicInterface):
             return _page(200, brand)
 
     async def _find_brand(self) -> Brand:
-        """The vendor's brand, as it was a moment ago; the last one that was read where it cannot be read."""
+        """Return the vendor's brand, cached for a moment; if it cannot be read, the last known brand."""
         if monotonic() >= self._brand_until:
             self._brand_until = monotonic() + _BRAND_KNOWN_FOR
             with suppress(e.KeywrightError):
@@ -141,7 +141,7 @@ class Offline(PublicInterface):
         return self._brand
 
     async def _make_file(self, call: Call) -> Answer:
-        """Give the device its place, and make its file."""
+        """Activate the device, and answer with its license file."""
         sent: Sent = call.sent
         asked = sent.asked
         command = ActivateForFile(
@@ -176,7 +176,7 @@ def _choose_language(call: Call | None) -> Language:
 
 @cache
 def _languages() -> Languages:
-    # Customers read this page and those of the portal.
+    # The portal's catalogs contain the texts of this page, too.
     return Languages(PORTAL_CATALOGS)
 
 
@@ -199,7 +199,7 @@ def _page(status: int, brand: Brand, headers: Headers = (), **shown: Any) -> Ans
 
 @cache
 def _environment() -> "Environment":
-    # A server that serves no page loads no templates.
+    # Imported late: a server that serves no page does not load templates.
     from keywright.http.pages.formats import write_moment
     from keywright.http.pages.render import open_templates
 
@@ -214,7 +214,7 @@ def _style() -> str:
 
 
 def _policy(style: str) -> Headers:
-    """Its own style and form, and nothing from anywhere else."""
+    """Return the security headers of the page: only its own style and form, nothing from other origins."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self'; "

@@ -1,4 +1,4 @@
-"""The page with which customers unsubscribe from reminders; mail programs do it with one click (RFC 8058)."""
+"""The page on which customers unsubscribe from reminders, also with one click in mail programs (RFC 8058)."""
 
 import base64
 import hashlib
@@ -46,7 +46,7 @@ class UnsubscribePage:
         self.routes = [Route(path, self._answer, methods=["GET", "POST"])]
 
     async def _answer(self, request: Request) -> Response:
-        """Ask with a button: programs that only look at links change nothing."""
+        """Show a button (GET), so that link scanners change nothing, or unsubscribe (POST)."""
         number, language = request.path_params["id"], request.path_params["language"]
         if number > MAX_ID or not is_token(self._key_ring, number, request.path_params["token"]):
             return _page(language, 404, defaults.BAD_LINK)

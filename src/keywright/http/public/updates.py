@@ -1,5 +1,5 @@
-"""The addresses of update frameworks: ``/u/{token}/{product}/…``, where the token is the credential, and
-``/u/open/{product}/…`` for products whose updates are open.
+"""The URLs for update frameworks: ``/u/{token}/{product}/…``, with an update token as the credential, and
+``/u/open/{product}/…`` for products whose updates need no license.
 """
 
 from urllib.parse import unquote
@@ -12,17 +12,18 @@ from keywright.http.public.downloads import Downloads
 from keywright.http.update_formats import UpdateRequest, list_formats
 from keywright.licensing.updates.model import STABLE
 
-#: In the place of a token; and before the words of a format, where a person asks: no rollout holds back.
+#: ``OPEN`` stands in place of a token. ``BY_HAND`` precedes the format's path segments if a person checks for
+#: updates: it bypasses staged rollouts.
 OPEN, BY_HAND = "open", "by-hand"
 
 
 class Updates(Downloads):
-    """The addresses of update frameworks, as an interface."""
+    """The URLs for update frameworks, as an interface."""
 
     path, operation, fewest_words, most_words = b"/u/", "update_feed", 3, 8
 
     async def _answer(self, call: Call) -> Answer:
-        """The answer in the format of the address. Raises ``NoSuchAddress``, and what the format raises."""
+        """Answer in the format that the path names. Raises ``NoSuchAddress`` and the format's errors."""
         path = call.scope["raw_path"].decode("latin-1")
         token, product, *rest = [unquote(one) for one in path.split("/")[2:]]
         words = tuple(rest)
@@ -46,7 +47,7 @@ class Updates(Downloads):
         return await format.answer(request)
 
     def write_error(self, error: e.KeywrightError, call: Call | None = None) -> Answer:
-        """The answer for an error, in one sentence, with the reason of a refusal in a header as well."""
+        """Return the error as one sentence; a header states the reason for a refused download."""
         answer = super().write_error(error, call)
         answer.headers += ((b"referrer-policy", b"no-referrer"),)
         if isinstance(error, e.DownloadRefused):

@@ -1,5 +1,5 @@
-"""The formats of update frameworks: each module here is one, and has ``FORMAT``. Here is what a format knows
-of a request, and what it can ask.
+"""The formats of update frameworks. Each module of this package implements one and defines ``FORMAT``; this
+module defines the request that a format gets, and its update check.
 """
 
 import pkgutil
@@ -18,8 +18,8 @@ from keywright.licensing.updates.rules import Asked, Decision
 
 
 class UpdateRequest(NamedTuple):
-    """A request of an update framework. ``token`` is None where the address is the open one; ``words`` are
-    the format's own, without percent signs. ``send`` makes the answer with a file.
+    """A request of an update framework. ``token`` is None at the open URL; ``words`` are the format's path
+    segments, percent-decoded; ``send`` builds the answer with a file.
     """
 
     call: Call
@@ -34,8 +34,8 @@ class UpdateRequest(NamedTuple):
     async def check(
         self, file_name: str | None = None, *, is_shown: bool = False, **asked: Any
     ) -> CheckedUpdate:
-        """What may be had: the newest release, or a file by its name. Raises ``DownloadRefused`` for a
-        license, device or product that gets nothing.
+        """Find the newest release that may be offered, or a file by its name. Raises ``DownloadRefused`` if
+        the license, device or product gets none.
         """
         query = CheckForUpdate(
             now=self.call.now,
@@ -51,14 +51,14 @@ class UpdateRequest(NamedTuple):
         return found
 
     def link(self, found: CheckedUpdate) -> str:
-        """The address of the file that was found. Raises ``PublicUrlMissing``."""
+        """Return the URL of the file that was found. Raises ``PublicUrlMissing``."""
         host = self.call.headers.get(b"host", b"").decode("latin-1")
         return f"{base_of_links(self.public_url, self.call.scope['scheme'], host)}{found.path_of_file}"
 
 
 class Format(NamedTuple):
-    """A format: its frameworks, with what follows the address of a product for each, how many words its
-    addresses have, and the first of them; None is any.
+    """A format: its frameworks, each with the rest of the URL after the product, the number of path segments
+    there, and the first of them (None: any).
     """
 
     addresses: Mapping[str, str]
@@ -67,21 +67,21 @@ class Format(NamedTuple):
     answer: Callable[[UpdateRequest], Awaitable[Answer]]
 
     def fits(self, words: tuple[str, ...]) -> bool:
-        """Whether these words end as its addresses do."""
+        """Whether the path ends with segments of this format."""
         return len(words) >= self.words and self.first in (None, words[-self.words])
 
 
 @cache
 def list_formats() -> tuple[Format, ...]:
-    """All of them, the one of any name last."""
+    """Return all formats; the format that fits any name comes last."""
     names = sorted(one.name for one in pkgutil.iter_modules(__path__, f"{__name__}."))
     found: list[Format] = [import_module(one).FORMAT for one in names]
     return tuple(sorted(found, key=lambda one: one.first is None))
 
 
 def list_addresses(base: str, product: int | str, token: str) -> Iterator[tuple[str, str]]:
-    """The address that each framework is given, for a product by its code or number, and an update token or
-    ``open``; ``base`` is this server.
+    """Yield each framework with its URL for a product (code or ID) and an update token or ``open``. ``base``
+    is the server's URL.
     """
     for one in list_formats():
         for framework, rest in one.addresses.items():
@@ -89,11 +89,11 @@ def list_addresses(base: str, product: int | str, token: str) -> Iterator[tuple[
 
 
 def begins(call: Call) -> bool:
-    """Whether a call gets the first byte of a file: once for each download, however many pieces it has."""
+    """Whether a call requests the first byte of a file: true once per download, even one in ranges."""
     return call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-")
 
 
 def header_of(decision: Decision) -> Headers:
-    """The header that states why nothing, or nothing newer, is offered."""
+    """Return the header that states why nothing, or nothing newer, is offered; none without a reason."""
     codes = [one for one in decision.codes if decision.file is None or one is not decision.code]
     return ((b"keywright-update", ", ".join(codes).encode()),) if codes else ()

@@ -1,4 +1,4 @@
-"""Tauri 2: the answer of its updater plugin, made here.
+"""Tauri 2: the JSON that its updater plugin reads.
 
 Source of the format: https://v2.tauri.app/plugin/updater/#dynamic-update-server
 """
@@ -13,7 +13,7 @@ from keywright.http.update_formats import Format, UpdateRequest, header_of
 
 
 async def answer(asked: UpdateRequest) -> Answer:
-    """The newest release with a signed file for the target, or 204 with the reason in a header."""
+    """Answer with the newest release with a signed file for the target, or 204 with a reason in a header."""
     _, target, arch, version = asked.words
     found = await asked.check(
         app_version=version, platform=target.lower(), arch=arch.lower(), needs_signature=True
@@ -38,7 +38,7 @@ async def answer(asked: UpdateRequest) -> Answer:
 
 
 def _wrap(signature: str) -> str:
-    """The signature as Tauri writes it: the base64 of minisign's file."""
+    """Return the signature as Tauri expects it: the base64 of minisign's file."""
     is_bare = signature.startswith("untrusted comment:")
     return base64.b64encode(f"{signature.strip()}\n".encode()).decode() if is_bare else signature
 

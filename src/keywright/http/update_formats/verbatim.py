@@ -1,4 +1,4 @@
-"""Frameworks whose feeds the vendor makes: a feed and what it names are sent as they are stored."""
+"""Frameworks whose feeds the vendor builds: a feed and its files are sent as they are stored."""
 
 from keywright.core.errors import DownloadRefused, NoSuchAddress
 from keywright.http.answer import Answer
@@ -6,13 +6,13 @@ from keywright.http.update_formats import Format, UpdateRequest, begins, header_
 from keywright.licensing.updates.model import INSTALLED, FileKind
 from keywright.licensing.updates.rules import UpdateCode
 
-#: What is counted of the kinds of files.
+#: The counter of a release for each kind of file.
 _COUNTED = {FileKind.FEED: "offers", **dict.fromkeys((*INSTALLED, FileKind.DELTA), "downloads")}
 
 
 async def answer(asked: UpdateRequest) -> Answer:
-    """The file of this name; a feed is that of the newest release that may be had. Raises ``NoSuchAddress``
-    where no release has it, and ``DownloadRefused``.
+    """Answer with the file of this name; a feed comes from the newest release that may be offered. Raises
+    ``NoSuchAddress`` if no release has the file, and ``DownloadRefused``.
     """
     found = await asked.check(file_name=asked.words[0].lower())
     decision = found.decision

@@ -19,8 +19,8 @@ _MAX_FIELDS = 100
 
 
 async def answer(asked: UpdateRequest) -> Answer:
-    """The newest version, always with 200: a client looks by itself whether it is newer. Where it may not be
-    had, there is no address of a package.
+    """Answer with the newest version, always with 200, because clients compare versions. If the site may not
+    have it, the package has no URL.
     """
     query = asked.call.scope["query_string"].decode("latin-1")
     sent = {} if query.count("&") >= _MAX_FIELDS else dict(parse_qsl(query))
@@ -39,7 +39,7 @@ async def answer(asked: UpdateRequest) -> Answer:
 
 
 def _write(found: CheckedUpdate, version: str, package: str) -> dict[str, Any]:
-    """The members of both clients."""
+    """Build the object with the members that both clients read."""
     product, newest = found.product, found.shown[0] if found.shown else None
     assert product is not None  # noqa: S101
     about = texts.describe(product)

@@ -1,1 +1,1 @@
-"""The calls of EDD Software Licensing, which plugins of WordPress make to their vendor's host."""
+"""The API of EDD Software Licensing, which WordPress plugins call at their vendor's host."""

@@ -1,6 +1,6 @@
-"""What the clients of EDD Software Licensing read: https://easydigitaldownloads.com/docs/software-licensing-api/
+"""Answers to clients of EDD Software Licensing: https://easydigitaldownloads.com/docs/software-licensing-api/
 
-They touch some members also where there is nothing, and pass others to PHP's ``unserialize``.
+The clients read some members even of negative answers, and pass others to PHP's ``unserialize``.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.updates.queries import CheckedUpdate
 from keywright.licensing.updates.rules import UpdateCode
 
-#: A longer number is no ID, and stays the text that it was sent as.
+#: An ID. A longer number is not one and stays the text that was sent.
 _NUMBER = re.compile(r"[0-9]{1,18}")
-#: How an answer begins that is no yes.
+#: The first members of every negative answer.
 INVALID: dict[str, Any] = {"success": False, "license": "invalid"}
 
 
@@ -42,7 +42,7 @@ INVALID: dict[str, Any] = {"success": False, "license": "invalid"}
 
 
 def name_state(place: SitePlace, item: Item, now: datetime) -> str:
-    """The state of a license for a site, as ``check_license`` tells it."""
+    """Return the state of a license for a site, as ``check_license`` reports it."""
     if place.view is None:
         return "invalid"
     license, activation = place.view.license, place.activation
@@ -58,7 +58,7 @@ def name_state(place: SitePlace, item: Item, now: datetime) -> str:
 
 
 def name_error(place: SitePlace, item: Item, now: datetime) -> str:
-    """Why a site was not activated: the first of these, in the order of EDD."""
+    """Return the reason why a site was not activated: the first that applies, in EDD's order."""
     if place.view is None:
         return "missing"
     license, own = place.view.license, place.activation
@@ -84,7 +84,7 @@ def _is_expired(license: License, now: datetime) -> bool:
 
 
 def show_activated(place: SitePlace, item: Item, now: datetime) -> dict[str, Any]:
-    """The answer to ``activate_license``."""
+    """Build the answer to ``activate_license``."""
     if place.view is not None and place.refusal is None and place.is_item:
         is_local = place.activation is not None and not place.activation.is_counted
         local = {"is_local": True} if is_local else {}
@@ -95,12 +95,12 @@ def show_activated(place: SitePlace, item: Item, now: datetime) -> dict[str, Any
 
 
 def refuse_without_site(item: Item) -> dict[str, Any]:
-    """The answer to ``activate_license`` where no site is named."""
+    """Build the answer to ``activate_license`` without a site."""
     return INVALID | _show(SitePlace(), item) | {"error": "missing_url"}
 
 
 def show_deactivated(place: SitePlace, item: Item) -> dict[str, Any]:
-    """The answer to ``deactivate_license``, in which the end of a license is in seconds."""
+    """Build the answer to ``deactivate_license``, in which ``expires`` is a Unix time."""
     state = "deactivated" if place.is_changed else "failed"
     shown = {"success": place.is_changed, "license": state} | _show(place, item)
     ends_at = None if place.view is None else place.view.license.expires_at
@@ -108,19 +108,21 @@ def show_deactivated(place: SitePlace, item: Item) -> dict[str, Any]:
 
 
 def show_checked(place: SitePlace, item: Item, now: datetime) -> dict[str, Any]:
-    """The answer to ``check_license``."""
+    """Build the answer to ``check_license``."""
     state = name_state(place, item, now)
     return {"success": place.view is not None, "license": state} | _show(place, item)
 
 
 def _show(place: SitePlace, item: Item) -> dict[str, Any]:
-    """The product as it was named, and the license. The buyer is not named: a key is no proof of who asks."""
+    """Describe the product as the caller named it, and the license. Leave the buyer out: a key does not
+    identify its holder.
+    """
     product = None if place.view is None else place.view.product
     name = item.name or (None if product is None else product.name) or ""
     number = int(item.id) if item.id and _NUMBER.fullmatch(item.id) else item.id
     named = {"item_id": number or False, "item_name": name}
     if place.view is None:
-        # The SDK reads it of every answer.
+        # The SDK reads ``expires`` of every answer.
         return named | {"expires": False}
     license = place.view.license
     limit, taken = license.times_activated_max, license.times_activated
@@ -137,7 +139,7 @@ def _show(place: SitePlace, item: Item) -> dict[str, Any]:
 
 
 def checksum(values: Iterable[str]) -> str:
-    """The checksum of what was asked; no secret."""
+    """Return the checksum of the request's values. It is not a secret."""
     text = msgspec.json.encode(sorted(values, key=len, reverse=True))
     return hashlib.md5(text, usedforsecurity=False).hexdigest()
 
@@ -146,7 +148,7 @@ def checksum(values: Iterable[str]) -> str:
 
 
 def show_version(found: CheckedUpdate, slug: str, version: str, package: str) -> dict[str, Any]:
-    """The newest version for a site, with the address of its package; "" where it gets none."""
+    """Describe the newest version for a site; ``package`` is its URL, "" if the site may not download it."""
     product = found.product
     if product is None or found.decision.code in (UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED):
         return nothing(product)
@@ -175,7 +177,7 @@ def show_version(found: CheckedUpdate, slug: str, version: str, package: str) ->
 
 
 def nothing(product: NamedProduct | None) -> dict[str, Any]:
-    """The answer for a wrong license key or product, and for a product that offers nothing."""
+    """Build the answer for a wrong license key or product, and for a product without releases to offer."""
     names = "new_version stable_version sections license_check homepage package url".split()
     name = "" if product is None else product.name or product.code or ""
     of_wrong = {"msg": message_of_wrong(name), "icons": [], "banners": []}
@@ -183,7 +185,7 @@ def nothing(product: NamedProduct | None) -> dict[str, Any]:
 
 
 def serialize(values: Mapping[str, str]) -> str:
-    """An array of texts as PHP's ``serialize`` writes it; lengths are in bytes."""
+    """Write an array of texts in the format of PHP's ``serialize``; lengths are in bytes."""
     parts = (f"{_text(name)}{_text(value)}" for name, value in values.items())
     return f"a:{len(values)}:{{{''.join(parts)}}}"
 

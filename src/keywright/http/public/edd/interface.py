@@ -1,5 +1,5 @@
-"""The calls of EDD Software Licensing as an interface: at ``/edd``, and at the root for a host that was the
-old site's. Clients take every answer but 200 for a fault, and then ask for nothing for an hour.
+"""The API of EDD Software Licensing as an interface: at ``/edd``, and at the root for a host name of the old
+site. Clients treat every status but 200 as a fault, and then make no calls for an hour.
 """
 
 from typing import Any
@@ -43,18 +43,18 @@ from keywright.licensing.updates.rules import Asked, UpdateCode
 
 _ACTION, _PRODUCTS = "edd_action", "products"
 _PATHS = frozenset({b"/edd", b"/edd/", b"/edd-sl-api", b"/edd-sl-api/"})
-#: The old site's own addresses: only with an action, which may be in the body.
+#: The old site's own paths, used only with an action, which may be in the body.
 _ROOTS = frozenset({b"/", b"/index.php"})
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
 _PACKAGE = b"/edd-sl/package_download/"
 _LINK = b"referrer-policy", b"no-referrer"
-#: The longest license key that is looked up, and the longest version.
+#: The longest license key that is looked up, and the longest version. Longer texts are cut off.
 _MAX_KEY, _MAX_VERSION = 255, 64
 _encode = msgspec.json.Encoder().encode
 
 
 class Edd(PublicInterface):
-    """The addresses, as an interface."""
+    """The paths of the EDD API, as an interface."""
 
     malformed = frozenset({e.MalformedForm, e.NoSuchAddress, e.BodyTooLarge, e.BodyIncomplete})
     body_limit = untrusted_body_limit = MAX_UNTRUSTED_BODY
@@ -62,7 +62,7 @@ class Edd(PublicInterface):
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self.desk = desk
         self._settings = settings
-        #: The keys of several products in one call: each is guessed.
+        #: Attempts with the keys of further products in one call: each key may be a guess.
         self._attempts = Attempts(settings.unknown_key_limit)
         self._actions = {
             "activate_license": Action("activate", Right.CORE, changes=True, answer=self._activate),
@@ -75,7 +75,7 @@ class Edd(PublicInterface):
         self._address = Address[Action](("edd",), {"GET": unread, "POST": unread})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for another address."""
+        """Return the call for a request; None if the path is not this interface's."""
         path: bytes = scope["raw_path"]
         is_here = path in _PATHS or path.startswith(_PACKAGE)
         if not is_here and not (path in _ROOTS and _may_have_action(scope)):
@@ -83,15 +83,15 @@ class Edd(PublicInterface):
         return Call(self, scope, receive, self._address)
 
     def parse_query(self, query: bytes) -> Parameters:
-        """The parameters of a query. Raises ``MalformedForm``."""
+        """Parse the parameters of a query. Raises ``MalformedForm``."""
         return parse_form(b"", query)
 
     def parse_body(self, call: Call, body: bytes) -> Parameters:
-        """The parameters of a form. Raises ``MalformedForm``."""
+        """Parse the parameters of a form. Raises ``MalformedForm``."""
         return parse_form(call.headers.get(b"content-type", b""), body)
 
     def prepare(self, call: Call, _unread: Action) -> Action:
-        """Set the call's parameters; returns the action that they name. Raises ``NoSuchAddress``."""
+        """Set the call's parameters and key. Returns the action that they name. Raises ``NoSuchAddress``."""
         sent = call.sent if isinstance(call.sent, dict) else {}
         call.parameters = call.query | sent
         path: bytes = call.scope["raw_path"]
@@ -106,19 +106,19 @@ class Edd(PublicInterface):
         return action
 
     def find_device(self, call: Call) -> NamedDevice:
-        """The site that calls."""
+        """Return the calling site as a device."""
         site = _site_of(call, call.parameters)
         return NamedDevice() if site is None else NamedDevice(SITE + site, site, None)
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
-        """The answer for an error that is none of a license."""
+        """Return the answer for an error that does not concern the license's state."""
         body = answers.INVALID | {"error": error.problem, "msg": error.fill(error.sentence)}
         return Answer(error.status, _encode(body), error_headers(error))
 
     # --- licenses ---------------------------------------------------------------------------------
 
     async def _activate(self, call: Call) -> Answer:
-        """Give the site its place."""
+        """Activate the site."""
         if _site_of(call, call.parameters) is None:
             call.is_unchanged = True
             return Answer(200, _encode(answers.refuse_without_site(read_item(call.parameters))))
@@ -126,12 +126,12 @@ class Edd(PublicInterface):
         return self._answer(call, place, answers.show_activated(place, read_item(call.parameters), call.now))
 
     async def _deactivate(self, call: Call) -> Answer:
-        """Give up the place of the site."""
+        """Deactivate the site."""
         place = await self._change(call, DeactivateSite)
         return self._answer(call, place, answers.show_deactivated(place, read_item(call.parameters)))
 
     async def _check(self, call: Call) -> Answer:
-        """State whether the license is good for the site."""
+        """Answer whether the license is valid for the site."""
         item, site = read_item(call.parameters), _site_of(call, call.parameters)
         about: dict[str, Any] = {"item": item, "only_product_id": call.only_product_id, "now": call.now}
         query = CheckSite(key=call.key, fingerprint=SITE + (site or ""), **about)
@@ -165,10 +165,10 @@ class Edd(PublicInterface):
     # --- versions ---------------------------------------------------------------------------------
 
     async def _get_version(self, call: Call) -> Answer:
-        """State the newest version of a product, or of several."""
+        """Answer with the newest version of one product or several."""
         several = call.parameters.get(_PRODUCTS)
         products = several if isinstance(several, dict) else {"": call.parameters}
-        # One after the other: a call with many products waits in no more places than any other.
+        # Sequentially: a call with many products must not take more places in the queue than any other.
         looked = [await self._look_at_one(call, one) for one in products.values()]
         call.is_key_unknown = bool(call.key) and looked[0] is not None and _is_wrong(looked[0])
         pairs = zip(products.items(), looked, strict=True)
@@ -176,7 +176,7 @@ class Edd(PublicInterface):
         return self._answer_version(call, shown if products is several else shown[""], looked)
 
     async def _look_at_one(self, call: Call, one: Parameters) -> CheckedUpdate | None:
-        """The newest version of one of several products; None where its key was guessed too often."""
+        """Return the newest version of one of several products; None after too many wrong keys."""
         key = _key_of(one)
         if key in ("", call.key):
             return await self._look(call, one)
@@ -214,7 +214,7 @@ class Edd(PublicInterface):
         return answers.show_version(found, slug, version, self._link_of(call, found))
 
     def _link_of(self, call: Call, found: CheckedUpdate) -> str:
-        """The address of the package; "" where there is none, or this server has no address to name."""
+        """Return the URL of the package; "" without a package, or if the server's own URL is unknown."""
         if found.path_of_file is None:
             return ""
         host = call.headers.get(b"host", b"").decode("latin-1")
@@ -239,7 +239,7 @@ class Edd(PublicInterface):
         return answer
 
     async def _send_package(self, call: Call) -> Answer:
-        """Where the package of a link is that the old site has made."""
+        """Redirect a package link that the old site created to the package."""
         found = await self._look(call, call.parameters)
         call.is_key_unknown = _is_wrong(found)
         link = self._link_of(call, found)
@@ -248,7 +248,7 @@ class Edd(PublicInterface):
         return Answer(302, b"", ((b"location", link.encode()), _LINK))
 
 
-#: What a check that fails is on the license's page.
+#: The finding that the license's page shows for a failed check.
 _FINDINGS = {
     "expired": "expired",
     "disabled": "disabled",
@@ -259,7 +259,7 @@ _FINDINGS = {
 
 
 def _may_have_action(scope: Scope) -> bool:
-    """Whether a request to the root may be a call."""
+    """Whether a request to the root may be a call of this API."""
     if b"edd_action=" in scope["query_string"]:
         return True
     kinds = (value for name, value in scope["headers"] if name == b"content-type")
@@ -274,7 +274,7 @@ def _key_of(parameters: Parameters) -> str:
 
 
 def _version_of(parameters: Parameters) -> str:
-    """The version of the program; "" for a text that no database keeps."""
+    """Return the program's version; "" if databases cannot store the text."""
     version = read(parameters, "version")[:_MAX_VERSION]
     return version if is_storable(version) else ""
 
@@ -285,5 +285,5 @@ def _site_of(call: Call, parameters: Parameters) -> str | None:
 
 
 def _is_wrong(found: CheckedUpdate) -> bool:
-    """Whether no license has the key that was sent."""
+    """Whether the key belongs to no license."""
     return found.decision.code is UpdateCode.UNKNOWN_LICENSE and not found.shown

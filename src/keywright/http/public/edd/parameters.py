@@ -1,4 +1,4 @@
-"""The parameters of a call as PHP reads them, and the old links to packages."""
+"""Parses the parameters of a call as PHP does, and package links that the old site created."""
 
 import base64
 import re
@@ -12,7 +12,7 @@ from keywright.licensing.activations.sites import Item
 
 Parameters = dict[str, Any]
 
-#: The most products in one call, and the most parameters.
+#: The most products and the most parameters in one call.
 MAX_PRODUCTS, _MAX_FIELDS = 50, 1_000
 _PRODUCT = re.compile(r"products\[([^\[\]]{1,200})\]\[([a-z_]{1,40})\]")
 _MULTIPART = b"multipart/form-data"
@@ -20,8 +20,8 @@ _FALSE = ("", "0", "false")
 
 
 def parse_form(kind: bytes, body: bytes) -> Parameters:
-    """The parameters of a query or a body, those of several products by their slugs. Raises
-    ``MalformedForm``.
+    """Parse the parameters of a query or a body; ``products`` maps slugs to the parameters of each product.
+    Raises ``MalformedForm``.
     """
     if kind.partition(b";")[0].strip().lower() == _MULTIPART:
         fields, _files = parse_multipart(kind.decode("latin-1"), body)
@@ -47,26 +47,27 @@ def _from_pairs(pairs: Iterable[tuple[str, str]]) -> Parameters:
 
 
 def read(parameters: Parameters, name: str) -> str:
-    """A text, which may be encoded once more; "" for none."""
+    """Return a text parameter, percent-decoded once more; "" if it is missing."""
     value = parameters.get(name)
     return unquote(value).strip() if isinstance(value, str) else ""
 
 
 def read_item(parameters: Parameters) -> Item:
-    """The product that is named; PHP writes false as 0, or as nothing."""
+    """Return the product that the parameters name. PHP sends false as 0 or as an empty text."""
     number = read(parameters, "item_id")
     name = read(parameters, "item_name") or read(parameters, "name")
     return Item(number if number not in _FALSE else None, name if name not in _FALSE else None)
 
 
 def is_true(parameters: Parameters, name: str) -> bool:
-    """Whether a switch is on."""
+    """Whether a boolean parameter is true."""
     return read(parameters, name).lower() not in _FALSE
 
 
 def parse_package(token: str) -> Parameters:
-    """The parameters in a link to a package that the old site has made; none in another text. Its own hash is
-    not looked at: what it states is decided anew.
+    """Parse the parameters in a package link that the old site created; empty if the token is malformed.
+
+    The link's hash and expiry are ignored, because the license is checked again.
     """
     try:
         padded = unquote(token) + "=" * (-len(unquote(token)) % 4)
