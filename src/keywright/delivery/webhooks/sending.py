@@ -70,7 +70,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """Create a context with the system's certificates. Slow enough to delay other calls: call it in a thread."""
+    """Create a context with the system's certificates. Slow: call it in a thread, not on the event loop."""
     return ssl.create_default_context()
 
 

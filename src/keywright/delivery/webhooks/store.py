@@ -141,7 +141,7 @@ _NEWEST = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
 
 
 def _with_visible_events(tx: ReadTransaction, items: list[Item]) -> list[Item]:
-    """Keep the endpoints with due deliveries, or with a next event that none can still be committed before."""
+    """Keep the endpoints with due deliveries, or whose next event can no longer be preceded by another."""
     visible_id = find_visible_id(tx, 0)
     return [one for one in items if one.detail <= visible_id]
 
