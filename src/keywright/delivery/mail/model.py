@@ -97,7 +97,7 @@ class DeleteTemplate(Command, frozen=True, kw_only=True):
 
 
 class PurgeMails(Command, frozen=True, kw_only=True):
-    """Delete a batch of mails finished before ``keep_days``, and give up mails that have waited as long."""
+    """Delete a batch of mails finished at least ``keep_days`` ago, and give up mails that waited as long."""
 
     is_internal = True
 

@@ -25,7 +25,7 @@ _SENT = AttemptOutcome(Fate.SENT)
 
 
 class SmtpClient:
-    """Sends one message after the other. Not thread-safe."""
+    """Sends one message after the other. Not thread-safe, except for ``abort``."""
 
     def __init__(
         self, server: SmtpServer, *, timeout: float = _TIMEOUT, message_timeout: float = _MESSAGE_TIMEOUT

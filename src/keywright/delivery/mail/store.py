@@ -128,7 +128,7 @@ def is_unsubscribed(tx: ReadTransaction, customer_id: int) -> bool:
 
 
 def save_unsubscribed(tx: WriteTransaction, customer_id: int, moment: datetime | None) -> bool:
-    """Save when the customer unsubscribed from reminders, None to subscribe. Returns False if unknown."""
+    """Save when the customer unsubscribed; None subscribes again. Returns False for an unknown customer."""
     values = {"unsubscribed_at": to_optional_seconds(moment)}
     change = update(customers).where(customers.c.id == customer_id).values(values)
     return tx.connection.execute(change).rowcount == 1

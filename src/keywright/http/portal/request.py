@@ -41,7 +41,7 @@ _BRAND_KNOWN_FOR = 2.0
 
 
 class ShownBrand(NamedTuple):
-    """The brand with its style and logo and their URLs; the logo's are empty without one."""
+    """The brand with its style and logo, and their URLs. Without a logo, its fields are empty."""
 
     brand: Brand
     style: bytes
