@@ -166,7 +166,7 @@ def _record(
 
 
 def _differences(before: Endpoint, after: Endpoint) -> dict[str, Any]:
-    """Return the changed fields as [before, after], and for a URL, whose path may be a secret, only a flag."""
+    """Return the changed fields as [before, after]; for a URL, whose path may be secret, only a flag."""
     names: Collection[str] = ("description", "events", "product_id", "payload")
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in names}
     changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
