@@ -1,6 +1,6 @@
-"""The command line: the operations of the server, for people and scripts.
+"""The command line of the server, for people and scripts.
 
-The commands work on the database itself, while the server runs and while it does not.
+Commands access the database directly, whether or not the server is running.
 """
 
 from keywright.cli.program import main

@@ -25,7 +25,7 @@ def list_activations(
     is_active: Annotated[bool, typer.Option("--active", help="Only those that hold a place.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the activations of a license, the newest first; also those whose place was given up."""
+    """List the activations of a license, newest first, including those whose place was given up."""
     query = ListActivations(
         license_id=here.get_license(key).license.id,
         limit=_MAX_ACTIVATIONS,
@@ -53,7 +53,7 @@ def release(
     *,
     is_all: Annotated[bool, typer.Option("--all", help="Give up every place.")] = False,
 ) -> None:
-    """Give up the place of an activation, or every place. The records stay."""
+    """Release a device: give up the place of an activation, or every place. The records stay."""
     if (activation_id is None) != is_all:
         raise WrongUsage("Give either the number of an activation or --all")
     if activation_id is None:

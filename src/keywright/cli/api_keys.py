@@ -42,11 +42,13 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key, and print its token, and its consumer key and secret: now, and never again.
+    """Make an API key, and print its token, consumer key and consumer secret. They are never shown again.
 
-    read: look at licenses and policies. write: change them. client: only what programs call, such as activate
-    and validate; this one may be inside a program that you give away. With --product-id, nothing but that
-    product, its policies and its licenses exists for the key.
+    The permissions: read allows viewing licenses and policies; write allows changing them; read_write allows
+    both; client allows only the calls that programs make, such as activate and validate, so that you may put
+    such a key into a program that you give away.
+
+    With --product-id, the key can access only that product, its policies and its licenses.
     """
     from keywright.identity.api_keys import new_secrets
 
@@ -104,7 +106,7 @@ def revoke(
     *,
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
-    """End an API key for good. Server processes refuse it within one second."""
+    """Revoke an API key for good. Every server process refuses it within one second."""
     here.change(RevokeApiKey(context=here.context, api_key_id=api_key_id))
     output.print_line(f"API key {api_key_id} is revoked.")
 

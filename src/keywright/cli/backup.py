@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from keywright.core.crypto import KeyRing
     from keywright.maintenance.backup import Backup, Manifest
 
-#: So many files that a backup does not have are named.
+#: The most files missing from a backup that are named.
 _NAMED = 10
-#: The first bytes of what gzip has compressed.
+#: The first bytes of a file compressed by gzip (RFC 1952).
 _GZIP = b"\x1f\x8b"
 _KINDS = {"sqlite": "an SQLite database", "postgresql": "a PostgreSQL database"}
 
@@ -73,11 +73,13 @@ def backup(
     """Back up the database as it is at this moment into one file, from which `keywright restore` restores
     everything. The server keeps running.
 
-    Everything that is in the database is in it; the files of releases are with --with-files. The secret
-    that license keys are sealed with is not, unless you ask for it: keep it elsewhere. The file gets its
-    name only when it is complete and on the disk; until then, there is a copy of the database beside it.
-    The backup is signed with the secret, so that `keywright restore` notices when it was altered. Then
-    the setting backup_command runs.
+    The backup contains everything in the database and, with --with-files, the files of releases. It does
+    not contain the secret that seals license keys, unless you use --with-secret: keep the secret elsewhere.
+    The backup is signed with the secret, so that `keywright restore` detects whether it was altered.
+
+    The file gets its name only when it is complete and on the disk; until then, the directory also holds a
+    copy of the database. After that, the command in the setting backup_command runs, except for a backup to
+    standard output.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
@@ -109,7 +111,7 @@ def backup(
             is_overwriting=is_overwriting,
             progress=progress,
         )
-    # Where the backup goes to standard output, nothing else does.
+    # If the backup goes to standard output, nothing else may.
     print_line = output.print_line if file != "-" else output.print_error
     name = "this" if file == "-" else file
     print_line(
@@ -179,14 +181,16 @@ def restore(
     """Restore everything from a backup into the installation that the settings name; then check it, as
     `keywright doctor` does. Stop the server first.
 
-    Nothing is changed before the whole file was checked, and then everything at once: a restore that is
-    broken off leaves either the old database or the one in the backup. The secret must be there: the backup
-    is signed with it. --unsigned is for a backup without a signature, and for one that holds the only copy of
-    the secret: its signature proves nothing. Where there are licenses already, --overwrite is needed; the
-    numbers given since the backup are not given again then.
+    The whole file is checked before anything changes, and then everything is replaced at once: an
+    interrupted restore leaves either the old database or the one in the backup. If the existing database is
+    not empty, --overwrite is needed; IDs issued since the backup are then not issued again. Mails that were
+    waiting are held, because they may have been sent since the backup.
 
-    A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
-    made the backup.
+    The secret that signed the backup must be available. --unsigned is for a backup without a signature, and
+    for one that contains the only copy of the secret: its signature proves nothing.
+
+    A PostgreSQL database must exist; pg_restore is needed, at least of the version of the pg_dump that made
+    the backup.
     """
     from keywright.config.installation import make_data_dir, write_secret
     from keywright.maintenance import backup as backups
@@ -268,10 +272,10 @@ def _find_signer(backup: "Backup", settings: "Settings") -> "KeyRing":
 def _find_secret(
     backup: "Backup", settings: "Settings", *, is_unsigned: bool
 ) -> "tuple[KeyRing, str | None]":
-    """Return the key ring that reads the license keys of the backup; and the secret, if it has to be saved.
+    """Return the key ring that reads the license keys of the backup; and the secret, if it must be saved.
 
-    Raises ``ConfigurationError`` when there is no such secret. The secret that is only in the backup itself
-    is used for an unsigned restore only: a signature made with it proves nothing.
+    Raises ``ConfigurationError`` when there is no such secret. A secret that only the backup itself contains
+    is used only for an unsigned restore: a signature made with it proves nothing.
     """
     from keywright.config.installation import load_key_ring
     from keywright.core.crypto import KeyRing
@@ -333,7 +337,7 @@ def _summary(manifest: "Manifest") -> str:
 
 
 def _files_advice(settings: "Settings", manifest: "Manifest") -> str:
-    """Whether the files of releases are in the backup; those that are not, by their names."""
+    """State whether the files of releases are in the backup, and name those that are not."""
     from keywright.maintenance.backup import list_file_names
     from keywright.provisioning.releases.files import list_stored
 
@@ -372,7 +376,7 @@ def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:
 
 @contextmanager
 def _clean_up_after_signals() -> Iterator[None]:
-    """Clean up after SIGTERM and SIGHUP as after Ctrl-C."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that temporary files are removed."""
     # A signal that is ignored, as under nohup, stays ignored.
     signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
     for one in signals:

@@ -23,7 +23,7 @@ _AT_ONCE = 500
 
 
 def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) -> None:
-    """Print how each license differs between a shop and here; exits with 1 where any does."""
+    """Print how the licenses of a shop differ from those here; exit with status 1 if any does."""
     from keywright.provisioning.importers.run import Report
     from keywright_converter.web import WebShop
 
@@ -31,7 +31,7 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
 
 
 def compare_source(here: Installation, source: "SpooledSource", *, as_json: bool) -> None:
-    """Print how each license differs between a source and here; exits with 1 where any does."""
+    """Print how the licenses of a source differ from those here; exit with status 1 if any does."""
     with closing(source) as shop:
         with output.progress_bar("Reading the licenses", None) as progress:
             shop.load(progress)
@@ -68,7 +68,7 @@ def _compare_theirs(here: Installation, shop: "SpooledSource", seen: set[bytes])
 
 
 def _list_others(here: Installation, seen: set[bytes]) -> Iterator["Difference"]:
-    """The licenses here that are not there."""
+    """Yield a difference for each license that exists only here."""
     from keywright_converter.comparison import only_here
 
     for license in _list_licenses(here):

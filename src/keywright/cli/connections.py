@@ -33,7 +33,7 @@ ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The conn
 
 
 def _read_secrets(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with a line of the standard input for each secret that is a dash."""
+    """Replace each secret that is a dash with a line of the standard input."""
     secrets = [name for name in ("secret", "api_key") if given.get(name) == "-"]
     return {**given, **{name: sys.stdin.readline().strip() for name in secrets}}
 
@@ -53,14 +53,16 @@ def add(
     fields: Mapping[str, Any],
     as_json: AsJson = False,
 ) -> None:
-    """Add a connection to a shop, and print where the shop is to send its events.
+    """Add a connection to a shop, and print the path to which the shop must send its events.
 
-    --map names a price, variation, product or SKU of the shop and the policy of its licenses. PRODUCT=3+4
-    makes one of each, PRODUCT=3:devices makes one license for more devices, PRODUCT=3:renew and
-    PRODUCT=3:upgrade change an existing license, PRODUCT=none makes none; * is any other product.
+    --map maps a product of the shop (a price, variation, product or SKU) to the policy of its licenses. The
+    forms: PRODUCT=3 makes a license with policy 3; PRODUCT=3+4 makes one with each policy; PRODUCT=3:devices
+    makes a single license, with more places for a larger quantity; PRODUCT=3:renew and PRODUCT=3:upgrade
+    change an existing license; PRODUCT=none makes no license. * stands for any other product.
 
-    The secret is printed now, and never again; without --secret, one is made. Stripe and Paddle make it
-    themselves. A dash for --secret and --api-key reads a line of the standard input.
+    The secret is printed once and never shown again. Without --secret, Keywright makes one; Stripe and
+    Paddle make their own, which you set later with `keywright connection edit`. A dash as the value of
+    --secret or --api-key reads a line of the standard input.
     """
     new = NewConnection(**{"shop": shop, "name": shop.value, **_read_secrets(fields)})
     opened: OpenedConnection = here.change(to_add(here.context, new))
@@ -84,7 +86,7 @@ def add(
 @command(app, name="list")
 @with_installation
 def list_connections(here: Installation, *, as_json: AsJson = False) -> None:
-    """List the connections."""
+    """List the connections to shops."""
     found: list[Connection] = here.ask(ListConnections())
     if as_json:
         output.print_json_array(map(output.connection_json, found))
@@ -126,9 +128,10 @@ def edit(
     fields: Mapping[str, Any],
     as_json: AsJson = False,
 ) -> None:
-    """Change a connection. What is not given stays; --map gives the whole mapping anew.
+    """Change a connection: only what the options name is changed; --map replaces the whole mapping.
 
-    --api-key '' takes the API key away. A dash for --secret and --api-key reads a line of the standard input.
+    --api-key '' removes the API key. A dash as the value of --secret or --api-key reads a line of the
+    standard input.
     """
     if not fields:
         raise NothingToChange
@@ -140,9 +143,7 @@ def edit(
 @command(app, "keywright connection remove 1")
 @with_installation
 def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure = False) -> None:
-    """Remove a connection with its events. Its licenses stay; what the shop sends from now on
-    is refused.
-    """
+    """Remove a connection and its events. Its licenses stay; further events of the shop are refused."""
     if not is_sure:
         typer.confirm(f"Remove connection {connection_id} and its events?", abort=True, err=True)
     here.change(RemoveConnection(context=here.context, connection_id=connection_id))
@@ -156,9 +157,9 @@ def take_over(
     connection_id: ConnectionId,
     removed_id: Annotated[int, typer.Argument(metavar="REMOVED", min=1, help="The removed connection.")],
 ) -> None:
-    """Let a connection go on with what a removed one of the same shop has sold.
+    """Let a connection take over the sales of a removed connection to the same shop.
 
-    Its orders are not sold again; renewals and refunds reach its licenses.
+    Their orders do not make licenses again, and renewals and refunds apply to their licenses.
     """
     taken = here.change(
         TakeOverSales(context=here.context, connection_id=connection_id, removed_id=removed_id)

@@ -17,14 +17,14 @@ from keywright.cli.tables import Limit, print_list
 from keywright.core.nouns import ListQuery, Member, Noun, list_members
 from keywright.core.parsing import parse_integer
 
-#: What some fields are called in tables.
+#: The names of fields in tables, where they differ from the field's name.
 _NAMES = MappingProxyType({"email": "e-mail", "external_id": "external ID"})
 _NO_VERBS: Mapping[str, str] = MappingProxyType({})
 _METAVARS = MappingProxyType({"metadata": "JSON", "email": "ADDRESS", "language": "TAG"})
 
 
 class Texts(NamedTuple):
-    """The arguments of example calls, and what the help adds."""
+    """The arguments of each command's example calls, and texts for the help."""
 
     list: Sequence[str]
     update: Sequence[str]
@@ -34,7 +34,7 @@ class Texts(NamedTuple):
 
 
 class Crud:
-    """The commands of ``keywright product`` and the like, in ``app``."""
+    """Builds ``app``: the commands of ``keywright product`` and similar groups."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Crud:
         check: Callable[[Installation, Any], None] = lambda _here, _fields: None,
         asks: bool = False,
     ) -> None:
-        """A list has these ``columns``; ``names`` are what fields are called in tables, or ``rows`` makes the
-        names and values. ``show`` makes what is printed as JSON, and ``query`` has the filters. ``verbs`` are
-        other names of commands, or "" for a command that is not wanted; ``check`` may refuse fields; with
-        ``asks``, a deletion is confirmed.
+        """``columns`` are the columns of the list. ``names`` are the names of fields in tables, or ``rows``
+        returns names and values. ``show`` returns the value to print as JSON, ``query`` defines the filters.
+        ``verbs`` renames commands ("" omits one), ``check`` may refuse fields, and with ``asks``, a deletion
+        must be confirmed.
         """
         self.app = typer.Typer(no_args_is_help=True)
         self._noun, self._columns, self._names = noun, columns, names
@@ -85,7 +85,7 @@ class Crud:
         here = Parameter("here", Parameter.POSITIONAL_ONLY)
         options.declare_options(run, [here, *parameters], {})
         lines = [f"keywright {self._noun.name} {name} {one}".rstrip() for one in examples]
-        # What belongs to a product cannot be the first thing in an installation.
+        # A record that needs a product cannot be the first one in an installation.
         needed = {one.name for one in msgspec.structs.fields(self._noun.new) if one.required}
         is_made = verb == "create" and "product_id" not in needed
         options.command(self.app, *lines, name=name)(options.with_installation(run, is_made=is_made))
@@ -127,7 +127,7 @@ class Crud:
         output.print_line(self._heading(id, "is deleted."))
 
     def print_one(self, one: Any, heading: str, *, as_json: bool) -> None:
-        """Print one, below this heading or as JSON."""
+        """Print a record: its fields below this heading, or JSON."""
         if as_json:
             output.print_json(self._to_json(one))
             return
@@ -151,7 +151,9 @@ def _options_of(struct: type[msgspec.Struct], *, is_new: bool) -> dict[str, Any]
 
 
 def _option(member: Member, *, is_new: bool) -> Any:
-    """The option of a member; it gives a ``Change``, or several lists of items, where None is none."""
+    """Return the option of a member. Its value is a ``Change``, a bool, or the items of each use in a list,
+    where None stands for the word none.
+    """
     text = member.description
     if member.items is not None:
         more = ", and none removes all" if member.can_be_empty else ""
@@ -180,8 +182,8 @@ def _read(member: Member, text: str) -> Any:
 def with_fields(
     struct: type[msgspec.Struct], *, is_new: bool, without: Collection[str] = ()
 ) -> Callable[..., Any]:
-    """Give a command an option for each member of the struct, ``without`` those that are arguments; what they
-    set is its argument ``fields``, by name.
+    """Give a command an option for each member of the struct, except for those in ``without``, which are
+    arguments. The command gets the fields that were set, by name, as ``fields``.
     """
     given_options = _options_of(struct, is_new=is_new).items()
     added = {name: one for name, one in given_options if name not in without}
@@ -210,7 +212,7 @@ def _item_parser(member: Member) -> Callable[[str], Any]:
 
 
 def _filters_of(query: type[ListQuery]) -> dict[str, Any]:
-    """The filters that are texts."""
+    """Return an option for each filter whose value is a text."""
     members = [one for one in list_members(query) if one.name not in (*ListQuery.__struct_fields__, "sort")]
     return {
         one.name: Annotated[str | None, typer.Option(metavar=_metavar(one.name), help=one.description)]
@@ -227,7 +229,7 @@ def _parameter(name: str, annotation: Any) -> Parameter:
 
 
 def _values(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that the options set. Raises ``WrongUsage``."""
+    """Return the fields that the options set. Raises ``ValueError``."""
     values: dict[str, Any] = {}
     for member in list_members(struct):
         found = given.get(member.name)
@@ -239,7 +241,7 @@ def _values(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str,
 
 
 def _cell(value: Any) -> object:
-    """A value in a table."""
+    """Format a value for a table."""
     if isinstance(value, datetime):
         return output.format_time(value)
     if isinstance(value, list):

@@ -56,9 +56,10 @@ _Number = Annotated[
 @command(app, "keywright customer export 17 > customer-17.json")
 @with_installation
 def export(here: Installation, customer_id: _Number) -> None:
-    """Print everything that is stored about a customer, as JSON: their name, e-mail address and
-    metadata, their licenses with whole license keys, activations and events, their mails and notices, and
-    what shops sent of their sales.
+    """Print everything that is stored about a customer, as JSON.
+
+    The output contains their name, e-mail address and metadata; their licenses with whole license keys,
+    activations and events; their mails and notices; and what shops sent about their sales.
     """
     from keywright.db import run_read
     from keywright.maintenance.personal_data import read_pieces
@@ -75,15 +76,16 @@ def erase(
     *,
     is_sure: IsSure = False,
 ) -> None:
-    """Erase a customer's data: their name, e-mail address and metadata, the metadata of their licenses, and
-    the IP addresses, user agents, labels, meta data, lease holders and trial addresses of these. Licenses,
-    tokens and counters stay, and programs keep working.
+    """Erase a customer's personal data. Licenses, tokens and counters stay, and programs keep working.
 
-    All metadata goes, also imported metadata that is not about a person: the two cannot be distinguished.
+    Erased are the customer's name, e-mail address and metadata; the metadata of their licenses; and the IP
+    addresses, user agents, labels, meta data, lease holders and trial addresses of these licenses. All
+    metadata is erased, including imported metadata that is not about a person: the two cannot be
+    distinguished.
 
-    Who holds a lease now is erased when that is over and this is run again. A program that activates again
-    sends its address and label again. To prevent that, delete the licenses first. Run it again if it was
-    interrupted.
+    The holder of a lease is not erased while the lease is held: run the command again after its end. A
+    program that activates again sends its address and label again; to prevent that, delete the licenses
+    first. If the command was interrupted, run it again.
     """
     from keywright.maintenance.personal_data import erase_all
 
@@ -102,7 +104,7 @@ def erase(
 
 
 def _plain(value: Any) -> Any:
-    """Fields by their names; times as the interface writes them; of iterators, element by element."""
+    """Convert structs to dicts, and times to the format of the API; iterators are converted lazily."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(one) for name, one in msgspec.structs.asdict(value).items()}
     if hasattr(value, "_asdict"):

@@ -1,4 +1,4 @@
-"""``keywright demo``, and its data: months of a made-up vendor's sales."""
+"""``keywright serve --demo``: the sales of a made-up vendor, and a license to try."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ from keywright.registry import open_executor
 from keywright.search.statistics import ProjectEvents, SaveCounters
 
 _API_KEY_NAME = _CONNECTION_NAME = "demo"
-#: The number of the first connection.
+#: The ID of the first connection.
 _CONNECTION_ID = 1
 _PLACES = 3
 # sed is everywhere, jq is not.
@@ -53,21 +53,21 @@ _KEEP_TOKEN = (
 
 @dataclass(frozen=True)
 class Demo:
-    """A license to try; the credentials are known only when they were made just now."""
+    """A license to try. The credentials are known only to the process that made them."""
 
     license_key: str
     credentials: str | None = None
-    #: What the connection signs with to which the made-up shop sends its sales.
+    #: The secret that signs the sales of the made-up shop.
     shop_secret: str | None = None
 
 
 def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
-    """Add an API key, a policy and a license to a database that has no licenses and no API keys, and,
+    """Add an API key, a policy, a license and a connection to a database without licenses and API keys, and,
     for a full demo, the sales of a made-up vendor.
 
-    In one that has, find the license that was added then; None when it is gone.
+    In any other database, find the license that was added earlier; None if there is none.
     """
-    # The server's own storage is the server's alone.
+    # The server does not share its own storage.
     storage = open_installation(settings)
     try:
         here = Installation(storage, settings)
@@ -83,7 +83,7 @@ def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
 
 
 def _find(here: Installation, first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | None:
-    # No license is marked as one of the demo, but this one names the API key that it came with.
+    # Licenses of the demo have no mark, but this one names the demo's API key as its creator.
     ours = {one.id for one in api_keys if one.name == _API_KEY_NAME}
     if first is None or first.license.source != LicenseSource.GENERATOR:
         return None
@@ -93,7 +93,7 @@ def _find(here: Installation, first: LicenseRecord | None, api_keys: Sequence[Ap
 
 
 def _find_shop_secret(here: Installation) -> str | None:
-    """The secret of the demo's connection; None when it was removed."""
+    """Return the secret of the demo's connection; None if the connection was removed."""
     connections: list[Connection] = here.ask(ListConnections())
     ours = [one for one in connections if one.name == _CONNECTION_NAME and one.shop is Shop.GENERIC]
     if not ours or ours[0].id != _CONNECTION_ID:
@@ -103,7 +103,7 @@ def _find_shop_secret(here: Installation) -> str | None:
 
 
 def print_calls(demo: Demo, api_url: str, curl: str) -> None:
-    """Print the calls to try the demo license with, for a shell; each begins with ``curl``."""
+    """Print shell commands that try the demo license over v2; each begins with ``curl``."""
     key = quote(demo.license_key, safe="")
     activate, deactivate, validate = (
         f"{api_url}/licenses/{call}/{key}" for call in ("activate", "deactivate", "validate")
@@ -119,7 +119,7 @@ def print_calls(demo: Demo, api_url: str, curl: str) -> None:
 
 
 def print_device_calls(demo: Demo, v3_url: str, curl: str) -> None:
-    """Print the calls of the client libraries: take a place for a device, and ask whether it may run."""
+    """Print the v3 calls of the client libraries: activate a device, and validate the license for it."""
     body = json.dumps({"license_key": demo.license_key, "fingerprint": "device-1"})
     output.print_line("\nOver v3, as the client libraries do, for a device in place of a token:")
     for call in ("activate", "validate"):
@@ -127,8 +127,8 @@ def print_device_calls(demo: Demo, v3_url: str, curl: str) -> None:
 
 
 def print_sale(demo: Demo, base_url: str) -> None:
-    """Print the call with which a shop reports a sale: signed when it is pasted, for a signature is good for
-    five minutes.
+    """Print the call with which a shop reports a sale. The shell signs it when it is pasted, because a
+    signature is valid for five minutes.
     """
     if demo.shop_secret is None:
         return
@@ -153,7 +153,9 @@ def print_sale(demo: Demo, base_url: str) -> None:
 
 
 def print_management_call(demo: Demo, api_url: str, another: str) -> None:
-    """Print a call to manage licenses, or, when its credentials are known no more, how to get ``another``."""
+    """Print a management call; if the credentials are unknown, print the command ``another``, which makes new
+    ones.
+    """
     if demo.credentials is None:
         output.print_line(
             "\nThe secret of the demo's API key was shown when it was made, and only then. Another:"
@@ -226,14 +228,14 @@ _MACHINES = "desk-{:02}|MacBook-{}|WS-{:04}|render-{:02}|laptop-{}|studio-{:02}"
 _PEOPLE = "anna ben carla deniz elif frank grace hugo ines jonas kim lena marta noor olga paul".split()
 _PROGRAMS = ["LumenStudio/4.2 (Windows 11)", "LumenStudio/4.2 (macOS 15)", "LumenServer/2.8 (Linux)"]
 _NETS = ("192.0.2.{}", "198.51.100.{}", "203.0.113.{}")
-#: The statuses of licenses that are sold.
+#: The statuses of sold licenses, as often as they occur.
 _STATUSES = [Status.ACTIVE] * 15 + [Status.DELIVERED] * 3 + [Status.SOLD] * 2
 _SUPPORT = Origin("user:1", "192.0.2.10", "")
 _SERVER = Origin("keywright", "", "")
 
 
 class _Vendor:
-    """A made-up vendor, who sells and supports day by day."""
+    """A made-up vendor, who sells and supports licenses day by day."""
 
     def __init__(self, storage: Storage, now: datetime, random: Random) -> None:
         self._executor = open_executor(storage)
@@ -256,7 +258,7 @@ class _Vendor:
         return list(zip(ordered, outcomes, strict=True))
 
     def prepare(self, first: datetime) -> None:
-        """Make the names and policies that the sales need."""
+        """Save the names and policies that the sales need."""
         named = {NameKind.PRODUCT: _PRODUCTS, NameKind.CUSTOMER: dict(enumerate(_CUSTOMERS, 4001))}
         saved = [
             SaveName(context=Context(first, _SUPPORT, 1), kind=kind, number=number, name=name)
@@ -307,7 +309,7 @@ class _Vendor:
         self.do([counters])
 
     def _by_product(self, validations: int) -> dict[int, int]:
-        """So many validations, shared among the products as the activations are."""
+        """Divide validations among the products in proportion to their activations."""
         products = Counter(license.product_id for license, _ in self._activations if license.product_id)
         return {one: validations * n // len(self._activations) for one, n in products.items() if one}
 
@@ -319,7 +321,7 @@ class _Vendor:
             rows = projected.rows
 
     def _moment(self, days_ago: int, earliest: float, latest: float) -> datetime:
-        """A time in that part of a day, mostly in its middle; today ends now."""
+        """Draw a time within a part of a day (0 to 1), most likely in its middle; today ends now."""
         midnight = self._midnight(days_ago)
         length = min(self._now - midnight, timedelta(days=1)).total_seconds() - 1
         part = self._random.triangular(earliest, latest)
@@ -341,7 +343,7 @@ class _Vendor:
         )
 
     def _program_call(self, at: datetime) -> Command:
-        """Let a program take a place, or give one up."""
+        """Build the call of a program that takes a place or gives one up."""
         random = self._random
         origin = Origin(
             "program", random.choice(_NETS).format(random.randrange(1, 255)), random.choice(_PROGRAMS)
@@ -356,7 +358,7 @@ class _Vendor:
         return Activate(context=Context(at, origin), license=license.id, label=label)
 
     def _support_call(self, at: datetime) -> UpdateLicense:
-        """Let the vendor's support change a license."""
+        """Build a change of a license by the vendor's support."""
         changes: dict[str, Any] = self._random.choice(
             [
                 {"status": Status.DISABLED},
@@ -371,7 +373,7 @@ class _Vendor:
 
 def fill(storage: Storage, now: datetime, *, licenses: int = 400, days: int = 75) -> None:
     """Sell about ``licenses`` licenses in the ``days`` days until ``now``, and let programs use them."""
-    # The same data each time; the keys come from the policies, which use the system's randomness.
+    # The same data each time, except for the keys: policies draw them from the system's randomness.
     random = Random(licenses)  # noqa: S311
     vendor = _Vendor(storage, now, random)
     vendor.prepare(now - timedelta(days=days + 1))

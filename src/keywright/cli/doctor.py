@@ -56,11 +56,15 @@ def doctor(
 ) -> None:
     """Check that everything in the database is as it has to be; the server may run meanwhile.
 
-    Every counter is the number of active activations and within the limit, every license key can be read and
-    is found, every activation has its license, the events agree, no number is given twice, and an SQLite file
-    is sound. Nothing is changed without --repair. Warnings name risky settings, and what does not get
-    through: sales of shops that wait for a decision, mails that wait or were given up, mail templates that
-    cannot be used, webhooks whose receivers take nothing; and a clock that looks wrong.
+    It checks that every counter equals the number of active activations or leases and is within the limit;
+    that every license key can be read and found; that every activation belongs to a license; that events and
+    reports agree with the records; that no ID is used twice; that deleted licenses and signing keys can be
+    read; that the files of releases are unaltered; and that an SQLite file is undamaged. Nothing is changed
+    without --repair, which corrects counters and reports.
+
+    Warnings name risky settings, a clock that looks wrong, an old or missing backup, a disk that is almost
+    full, and work that is stuck: sales of shops that wait for a decision, mails that wait or were given up,
+    mail templates that cannot be used, webhooks that accept no deliveries.
 
     Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
     wrong.
@@ -77,7 +81,7 @@ def doctor(
 
 
 def examine_here(here: Installation, *, is_repairing: bool = False, as_json: bool = False) -> None:
-    """Print what is wrong; ends with status 1 if anything is."""
+    """Print everything that is wrong; exit with status 1 if anything is left unrepaired."""
     from keywright.maintenance.doctor import Examined, examine, examine_files, repair
 
     warnings = _warn(here, is_silent=as_json)
@@ -111,7 +115,7 @@ def examine_here(here: Installation, *, is_repairing: bool = False, as_json: boo
 
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
-    """Warn about risky settings, about a proxy that they do not name, and about what does not go on."""
+    """Return warnings about risky settings, an unknown proxy and stuck work; print them, unless silent."""
     from keywright.background.mailer import mail_settings_of
     from keywright.config.sources import risks
     from keywright.db import run_read

@@ -18,7 +18,7 @@ from keywright.core import parsing
 from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject
 
 _PIECE = 500
-#: How often --follow looks for new events, in seconds.
+#: The polling interval of --follow, in seconds.
 _INTERVAL = 0.5
 _AGO = re.compile(r"([0-9]{1,5}) ?([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -26,7 +26,7 @@ _TYPE = re.compile(r"[a-z_]+\.(\*|[a-z_]+)")
 
 
 def parse_moment(text: str) -> datetime:
-    """The moment that ``yesterday``, ``2h`` or a time means. Raises ``ValueError``."""
+    """Parse ``yesterday``, ``2h`` (ago) or a time. Raises ``ValueError``."""
     now = datetime.now(UTC).replace(microsecond=0)
     word = text.strip().lower()
     if word in ("today", "yesterday"):
@@ -92,7 +92,7 @@ def events(
 ) -> None:
     """List what happened, the oldest first: each event once, and none left out.
 
-    As JSON, --follow prints an object in each line; --follow without --since begins with what comes.
+    --follow without --since shows only new events; with --json, it prints one object per line.
     """
     if is_following and limit is not None:
         raise WrongUsage("Give either --follow or --limit")
@@ -118,7 +118,7 @@ def events(
 
 
 def follow(here: Installation, query: ListFeed) -> Iterator[FeedEvent]:
-    """The events that match, and those that come."""
+    """Yield the events that match, then new ones as they come."""
     reached: Reached | None = None
     while True:
         feed = _ask(here, query, reached)
@@ -129,7 +129,7 @@ def follow(here: Installation, query: ListFeed) -> Iterator[FeedEvent]:
 
 
 def _read(here: Installation, query: ListFeed, limit: int | None) -> Iterator[FeedEvent]:
-    """The events that match until now, at most so many."""
+    """Yield the events that match up to now, at most ``limit``."""
     reached: Reached | None = None
     shown = 0
     while True:

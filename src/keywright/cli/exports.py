@@ -1,4 +1,4 @@
-"""``keywright export …``, and the files that commands write."""
+"""``keywright export …``, and the output files of commands."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from keywright.cli.options import WrongUsage, command, with_installation
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file for its owner only that gets its name when it is complete.
+    """Open standard output, or a file that only its owner can read and that gets its name when complete.
 
     Raises ``OSError`` with the name of the folder or of the file.
     """
@@ -30,7 +30,7 @@ def open_output(path: Path | None) -> Iterator[BinaryIO]:
     try:
         yield from _open_file(path)
     except OSError as problem:
-        # The name of a temporary file helps nobody, and the error of a full disk has none.
+        # The error names a temporary file or, for a full disk, no file at all.
         raise OSError(problem.errno, problem.strerror or str(problem), str(path)) from None
 
 
@@ -59,7 +59,7 @@ class Kind(StrEnum):
 
 
 class Format(StrEnum):
-    """The form of the file."""
+    """The format of the file."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -100,10 +100,10 @@ def export(
 ) -> None:
     """Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.
 
-    Only its owner can read the file. `keywright import csv` and `keywright import jsonl` import licenses
-    again as they were, with their IDs where these are free; with --with-activations, programs keep their
-    tokens. In CSV, an apostrophe stands before what a spreadsheet could take for a formula; the import takes
-    it away. The server may run meanwhile: licenses are written as they are when their turn comes.
+    Only its owner can read the file. `keywright import csv` and `keywright import jsonl` restore the
+    licenses unchanged, with their IDs where these are free; with --with-activations, the tokens of programs
+    stay valid. In CSV, an apostrophe precedes a text that a spreadsheet could take for a formula; the import
+    removes it. The server may keep running: each license is exported as it is when it is read.
     """
     from keywright.db import run_read
     from keywright.provisioning import exporters

@@ -1,4 +1,4 @@
-"""The texts of the help, and of errors."""
+"""Format the texts of help and errors."""
 
 import inspect
 from typing import TYPE_CHECKING
@@ -8,18 +8,18 @@ if TYPE_CHECKING:
 
 
 def paragraphs(text: str) -> str:
-    """The text with its paragraphs unwrapped: they are wrapped anew, to the width of the terminal."""
+    """Unwrap the paragraphs of a text, so that they can be wrapped to the width of the terminal."""
     return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
 
 
 def epilog(*examples: str) -> str | None:
-    """The examples that end a command's help. They have no brackets, which would be markup of rich."""
+    """Format the examples that end a command's help. They must not contain brackets: rich markup."""
     lines = "\n".join(f"[dim]$[/dim] {one}" for one in examples)
     return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
 
 
 def sentence(problem: "KeywrightError | OSError") -> str:
-    """The sentence about this problem: what is wrong, and what to do."""
+    """Describe an error: what is wrong, and what to do about it."""
     if isinstance(problem, OSError):
         where = f"{problem.filename}: " if problem.filename else ""
         return f"{where}{problem.strerror or problem}."

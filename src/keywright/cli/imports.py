@@ -75,7 +75,7 @@ _Mysql = Annotated[
 
 
 def _password_option(variable: str) -> Any:
-    """The option for the password of the database's user, or else the environment variable for it."""
+    """Return the option for the password of the database's user; the environment variable is its default."""
     text = f"Its user's password, or a file with it. Without it: the environment variable {variable}."
     return typer.Option(metavar="FILE|TEXT", envvar=variable, show_envvar=False, help=text)
 
@@ -115,20 +115,20 @@ def lmfwc(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from License Manager for WooCommerce: a dump of its database, with --mysql the
-    database itself, or with --url what its v2 interface answers.
+    """Import a shop's licenses from License Manager for WooCommerce: from a dump of its database, with
+    --mysql from the database itself, or with --url from its v2 interface.
 
-    Licenses come with their numbers, keys, dates, limits and activations, generators, and API keys, whose
-    consumer keys and secrets then work here; products and customers get the names that the dump has. Programs
-    go on with their tokens. Activation counts become the number of active activations.
+    Licenses are imported with their IDs, keys, dates, limits and activations; generators; and API keys, whose
+    consumer keys and secrets then work here. Products and customers get their names from the dump. Programs
+    can keep using their tokens. Activation counts are set to the number of active activations.
 
-    Everything is read and checked before anything is changed. The server may run meanwhile. Run it again
-    after it was broken off, or for what is new: a license or an activation that is here, too, becomes the one
-    that was changed last.
+    Everything is read and checked before anything is changed. The server may keep running. Run it again if it
+    was interrupted, or to import what is new: where a license or an activation exists in both, the version
+    that was changed last is kept.
 
-    A database is read as it is at one moment, in a transaction that cannot write. It needs the driver PyMySQL
-    and a user who may SELECT. The interface has no API keys, no names and no metadata. It needs the shop's
-    address and an API key there.
+    With --mysql, the database is read as it is at one moment, in a read-only transaction; this needs the
+    driver PyMySQL and a user with the SELECT privilege. With --url, API keys, names and metadata are not
+    available; this needs the shop's address and an API key of the shop.
     """
     if [file, mysql, url].count(None) != 2 or (is_comparison and url is None):
         raise WrongUsage("Name a file, a database (--mysql URL) or a shop (--url URL); to compare, a shop.")
@@ -167,11 +167,11 @@ def dlm(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from Digital License Manager: a dump of its database, or with --mysql the
-    database itself.
+    """Import a shop's licenses from Digital License Manager: from a dump of its database, or with --mysql
+    from the database itself.
 
-    It does the same as `keywright import lmfwc`. Programs that were written for this plugin speak another
-    interface than v2, and have to be changed.
+    It works like `keywright import lmfwc`. Programs that were written for this plugin use a different
+    interface from v2, and must be changed.
     """
     if (file is None) == (mysql is None):
         raise WrongUsage("Name a file, or a database (--mysql URL).")
@@ -207,14 +207,14 @@ def edd(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from EDD Software Licensing 3.6 or later: a dump of its database, or with
-    --mysql the database itself.
+    """Import a shop's licenses from EDD Software Licensing 3.6 or later: from a dump of its database, or with
+    --mysql from the database itself.
 
-    Licenses come with their numbers, keys, dates, limits and sites, those of bundles with the number of their
-    parent; products get the titles that the dump has, and customers are found by their e-mail addresses, or
-    made. A site that did not count there takes no place here.
+    Licenses are imported with their IDs, keys, dates, limits and sites; licenses in bundles also with the ID
+    of their parent. Products get their titles from the dump; customers are found by their e-mail addresses,
+    or made. A site that does not count in the shop takes no place here.
 
-    It may run again, as `keywright import lmfwc`.
+    It can be run again, like `keywright import lmfwc`.
     """
     if (file is None) == (mysql is None):
         raise WrongUsage("Name a file, or a database (--mysql URL).")
@@ -333,7 +333,7 @@ def _run(here: Installation, source: "SpooledSource", report: "Report", *, is_dr
 
 
 def keep_ids(here: Installation, defaults: "Defaults", *, license_id: int, activation_id: int) -> "Defaults":
-    """Give no IDs up to these to others, and let activations keep those that no server has given."""
+    """Reserve all IDs up to these, and let imported activations keep those that no server has issued."""
     from keywright.db import run_read
     from keywright.provisioning.importers.run import reserve_ids
     from keywright.provisioning.importers.store import list_activation_ids
@@ -344,7 +344,7 @@ def keep_ids(here: Installation, defaults: "Defaults", *, license_id: int, activ
 
 
 def _read(text: str) -> str:
-    """The text of a file, or the text itself where there is no such file."""
+    """Return the content of a file, or the text itself if there is no such file."""
     try:
         path = Path(text)
         if not path.is_file():
@@ -352,5 +352,5 @@ def _read(text: str) -> str:
         with path.open("rb") as file:
             return file.read(_MAX_SECRET_BYTES).decode(errors="replace")
     except (OSError, ValueError):
-        # Too long for the name of a file.
+        # The text is too long for a file name.
         return text

@@ -42,7 +42,7 @@ _LeaseId = Annotated[
 @command(app, "keywright lease list KEY", name="list")
 @with_installation
 def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
-    """List the leases of a license, the newest first; also the last of those that ended."""
+    """List the leases of a license, newest first, including the latest that ended without being released."""
     license = here.get_license(key).license
     page: ItemPage[Lease] = here.ask(ListLeases(license_id=license.id, limit=_MAX_LEASES))
     if as_json:
@@ -55,10 +55,10 @@ def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> Non
 @command(app, "keywright lease release KEY 0f1e2d3c4b5a69788796a5b4c3d2e1f0")
 @with_installation
 def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
-    """End a lease for its holder: it is free at once.
+    """End a lease, so that it is free at once.
 
-    Its program learns that the lease is lost when it validates, and takes it again with its next renewal if
-    one is free. To stop a program for good, release its activation or disable the license.
+    When its program validates, the answer is that the lease is lost; with its next renewal, the program takes
+    a lease again if one is free. To stop a program for good, release its activation or disable the license.
     """
     here.change(EndLease(context=here.context, license=key, lease_id=lease_id))
     output.print_line("The lease is ended.")
@@ -67,7 +67,7 @@ def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
 @command(usage_app, "keywright usage show KEY")
 @with_installation
 def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
-    """Show how much of each meter a license used in the present period."""
+    """Show how much of each meter a license has used in the current period."""
     license = here.get_license(key).license
     managed: ManagedLicense = here.ask(GetLicense(license_id=license.id, now=here.now))
     usage = {
@@ -99,7 +99,7 @@ def list_usage(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the usage of each meter by period, also of deleted licenses; it can be billed."""
+    """List the usage of each meter by period, for billing; it includes deleted licenses."""
     where = PeriodFilter(
         license_id=None if key is None else here.get_license(key).license.id,
         meter=meter,

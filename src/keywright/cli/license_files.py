@@ -1,4 +1,4 @@
-"""``keywright license file`` and ``keywright license explain``."""
+"""``keywright license file``, ``files``, ``fetch-files`` and ``explain``."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from keywright.db import run_read
 if TYPE_CHECKING:
     from keywright.signing.explanation import Explained
 
-#: ``keywright license``, with these commands, too.
+#: ``keywright license``, to which this module adds commands.
 app = license_lists.app
 
 _MAX_DAYS = 36_500
@@ -63,8 +63,8 @@ def _make_file(
 ) -> None:
     """Make a license file for a machine without a network.
 
-    It fits only this key and, with --fingerprint, only that device. It is valid for as long as the term
-    offline_days allows, or for fewer --days, and never longer than the license.
+    The file works only with this key and, with --fingerprint, only on that device. It is valid for as long as
+    the term offline_days allows, or for fewer --days, but never longer than the license.
     """
     from keywright.licensing.activations.model import Device
     from keywright.signing.commands import MakeLicenseFile
@@ -77,7 +77,7 @@ def _make_file(
         days=days,
         is_recorded=True,
     )
-    # The file first: none is recorded as made that could not be written.
+    # Open the file first: a license file that cannot be written must not be recorded as made.
     with open_output(out) as file:
         made = here.change(making)
         file.write(made.content)
@@ -105,8 +105,9 @@ def _make_files(
 ) -> None:
     """Make license files for all licenses and devices that may have one, and mail them to the customers.
 
-    For the day on which this server goes: the files end with the license, and not after offline_days. It is a
-    job of the server, which mails each customer once.
+    Use it before you shut down this server for good: the files are valid until the license ends, or until an
+    earlier --ends-at, regardless of offline_days. The server makes them in a job, and mails each customer
+    once.
     """
     from keywright.jobs.making_files import PreviewFiles
     from keywright.jobs.orders import MakeFiles, start_command
@@ -137,7 +138,7 @@ def _fetch_files(
     *,
     out: _Out = None,
 ) -> None:
-    """Write the license files that a job has made, an object a line, with its license and device."""
+    """Write the license files that a job has made: one JSON object per line, with the license and device."""
     from keywright.jobs.files import read_file
     from keywright.jobs.model import FetchFile
 
@@ -156,9 +157,10 @@ def _explain(
     public_key: _PublicKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a license file contains, and whether it is valid: its signer, its device, its end.
+    """Show what a license file contains and whether it is valid: its signer, its device and its end.
 
-    It is verified with the keys of the installation. Where there is none, name a --public-key.
+    The signature is verified with the public keys of the installation; without an installation, name a
+    --public-key. Status 1: the file is not valid.
     """
     from keywright.signing.explanation import explain
 
@@ -187,7 +189,7 @@ _GOOD = "it is good"
 
 
 def _public_keys(options: InstallationOptions) -> list[str]:
-    """The public keys of the installation, withdrawn ones too: who holds the file wants to know."""
+    """Return the public keys of the installation, except for withdrawn ones."""
     from keywright.signing.commands import LoadKeys
 
     with open_here(options, is_made=False) as here:
@@ -198,7 +200,7 @@ def _public_keys(options: InstallationOptions) -> list[str]:
 
 
 def _judge(explained: "Explained", now: datetime) -> str:
-    """The verdict in words."""
+    """Return the verdict in words."""
     if explained.problem is not None:
         return f"it {explained.problem}"
     claims, seconds = explained.claims, now.timestamp()
@@ -210,7 +212,7 @@ def _judge(explained: "Explained", now: datetime) -> str:
 
 
 def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:
-    """The claims as names and texts. They may be of any type: the file may come from anywhere."""
+    """Return names and texts for the claims, which may have any type: the file may come from anywhere."""
     activation = claims.get("activation")
     return [
         ("codes", ", ".join(map(str, claims.get("codes") or [claims.get("code")]))),

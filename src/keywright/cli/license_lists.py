@@ -18,12 +18,12 @@ from keywright.licensing.activations.model import FindLicenses, LicensePage, Lic
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.management import ManagedLicense
 
-#: ``keywright license``, with these commands, too.
+#: ``keywright license``, to which this module adds commands.
 app = licenses.app
 
 _ROWS_OF_A_TABLE = 50
 _PIECE = 500
-#: How much of a key's end is searched for.
+#: The length that the end of a key must have to be searched for.
 _LEAST_END, _MOST_END = 4, 8
 _OF_SHOP = ("product", "order", "customer")
 
@@ -36,7 +36,7 @@ _Expired = Annotated[bool, typer.Option("--expired", help="Only those whose expi
 
 
 class _Sort(StrEnum):
-    """The orders of a list; with a dash, the last first."""
+    """The orders of a list; a dash reverses the order."""
 
     ID = "id"
     LATEST_ID = "-id"
@@ -87,7 +87,7 @@ def list_licenses(
     show_keys: _ShowKeys = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List licenses. The table shows the ends of their keys only; JSON has whole keys."""
+    """List licenses. The table shows only the last characters of their keys; JSON contains whole keys."""
     where = LicenseFilter(status, product_id, order_id, customer_id, external_id)
     if policy_id is not None or is_expired or sort is not _Sort.ID:
         found = _search(here, where, policy_id, sort, is_expired=is_expired)
@@ -120,11 +120,11 @@ def find(
     show_keys: _ShowKeys = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find licenses by what a customer knows of theirs.
+    """Find licenses by something that the customer knows, newest first.
 
-    That is a key in any case, with or without dashes; its last 4 to 8 characters; the customer's e-mail
-    address, number or name; an order; the token, fingerprint, label or IP address of a device. Devices are
-    found some seconds after they came. The newest come first.
+    TEXT is a license key in upper or lower case, with or without dashes; its last 4 to 8 characters; the
+    customer's e-mail address, ID or name; an order; or the token, fingerprint, label or IP address of a
+    device. A new device can be found after some seconds.
     """
     found = _find(here, text, limit or _ROWS_OF_A_TABLE)
     if as_json:
@@ -137,7 +137,7 @@ def find(
 
 
 def _find(here: Installation, text: str, limit: int) -> tuple[ManagedLicense, ...]:
-    """The licenses for the likeliest meaning of the text that has any."""
+    """Return the licenses that match the most likely meaning of the text for which there are any."""
     from keywright.search.license_pages import ManagedPage, SearchManaged
 
     ways: list[dict[str, Any]] = [{"key": text}, {"email": text} if "@" in text else {"text": text}]
@@ -154,7 +154,7 @@ def _find(here: Installation, text: str, limit: int) -> tuple[ManagedLicense, ..
 def _search(
     here: Installation, where: LicenseFilter, policy_id: int | None, sort: _Sort, *, is_expired: bool
 ) -> Iterator[License]:
-    """The licenses that match, read page by page."""
+    """Yield the licenses that match, read page by page."""
     # Imported here: it needs SQLAlchemy, for which --help should not wait.
     from keywright.search.filters import Order, Search
     from keywright.search.license_pages import ListManaged, ManagedPage
@@ -194,14 +194,14 @@ def _print_found(
 
 
 def _print_table(here: Installation, licenses: list[License], *, show_keys: bool) -> None:
-    # The numbers of the shop, where a license has one.
+    # Show an ID of the shop only if one of the licenses has it.
     of_shop = [name for name in _OF_SHOP if any(getattr(one, f"{name}_id") is not None for one in licenses)]
     columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
     output.print_table(columns, [_license_row(here, one, of_shop, show_keys=show_keys) for one in licenses])
 
 
 def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterator[LicenseRecord]:
-    """The matching licenses, read piece by piece: any number of them needs the memory of one piece."""
+    """Yield the licenses that match, read in pieces, so that only one piece is in memory."""
     after, left = 0, sys.maxsize if limit is None else limit
     while left:
         query = FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))

@@ -107,9 +107,11 @@ def create(
 ) -> None:
     """Make a license.
 
-    Without --key it gets a new one that cannot be guessed: 6 groups of 5 letters and digits (150 random
-    bits), without characters that are easily confused. Its status is active unless --status is given.
-    With --policy it gets the policy's kind of key and terms; the other options take the place of single ones.
+    Without --key, it gets a random key that cannot be guessed: 6 groups of 5 letters and digits (150 random
+    bits), without characters that are easily confused. Its status is active unless you give --status.
+
+    With --policy, the format of its key and its terms come from the policy; --key, --max, --expires-at and
+    --valid-for override them.
     """
     _refuse_two_ends(expires_at, valid_for)
     given: dict[str, Any] = {
@@ -134,7 +136,7 @@ def create(
 
 
 def _own_terms(times_activated_max: int | None, valid_for: int | None) -> dict[str, Any]:
-    """The terms of one license that differ from those of its policy."""
+    """Return the terms that the options set instead of the policy."""
     terms: dict[str, Any] = {} if times_activated_max is None else {"max_activations": times_activated_max}
     if valid_for is not None:
         terms |= {"valid_for_days": valid_for, "starts": Starts.FIRST_ACTIVATION}
@@ -196,10 +198,10 @@ def update(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Change what the options name, and nothing else.
+    """Change a license: only what the options name is changed.
 
-    The word none empties a field: --max none removes the limit. Setting the end of a license replaces its
-    days after the first activation. Places that are taken stay taken when the limit is lowered.
+    The word none clears a field: --max none removes the limit. --expires-at also clears the days after the
+    first activation. If you lower the limit, places that are taken stay taken.
     """
     given = {
         "times_activated_max": times_activated_max,
@@ -233,7 +235,7 @@ def rotate_key(
 ) -> None:
     """Give a license a new key in the format of its policy; its activations stay.
 
-    Programs that have the old key are refused from now on, until the customer enters the new one.
+    From now on, programs with the old key are refused until the customer enters the new one.
     """
     license = here.get_license(key).license
     if not is_sure:
@@ -253,9 +255,9 @@ def delete(
 ) -> None:
     """Delete a license and its activations; the events of both are kept.
 
-    Programs that use it find their license unknown from then on. The pages can restore it for some days:
-    the setting keep_deleted_days. To stop programs for a while, use `keywright license update KEY --status
-    disabled`.
+    From then on, programs with its key are refused: the license is unknown. The pages can restore it for as
+    many days as the setting keep_deleted_days allows. To stop programs for a while, use `keywright license
+    update KEY --status disabled`.
     """
     if not is_sure:
         license = here.get_license(key).license
@@ -282,7 +284,7 @@ def activate(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take a place on a license, or take one back with its --token."""
+    """Activate a license: take a place, or take one back with its --token."""
     if token is not None and label is not None:
         raise options.WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
     record: activation_model.LicenseRecord
@@ -317,7 +319,7 @@ def deactivate(
     is_all: Annotated[bool, typer.Option("--all", help="Give up every place.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Give up one place of a license, or every one."""
+    """Deactivate a license: give up one place, or every place."""
     if (token is None) != is_all:
         raise options.WrongUsage("Give either --token or --all")
     record: activation_model.LicenseRecord
@@ -357,7 +359,7 @@ def _activation_row(one: activation_model.Activation) -> tuple[object, ...]:
 
 
 def _shorten(fingerprint: str | None) -> str | None:
-    """The beginning distinguishes devices; ``keywright activation list`` has the whole."""
+    """Return the beginning of a long fingerprint; ``keywright activation list`` shows all of it."""
     if fingerprint is None or len(fingerprint) <= _MAX_SHOWN:
         return fingerprint
     return f"{fingerprint[:_MAX_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""``keywright webhook listen``: deliveries to a receiver that is being written."""
+"""``keywright webhook listen``: deliveries to a receiver under development."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,11 +25,11 @@ from keywright.licensing.licenses.store import find_licenses_by_id
 if TYPE_CHECKING:
     import httpx
 
-#: ``keywright webhook``, with this command, too.
+#: ``keywright webhook``, to which this module adds a command.
 app = webhooks.app
 
 _TIMEOUT, _WAIT_SECONDS = 10.0, 20
-#: What a delivery shows of a license like the management API.
+#: The members of a license that are the same in a delivery and in the management API.
 _SAME_MEMBERS = (
     *("id", "product_id", "policy_id", "customer_id", "order", "status", "state", "expires_at"),
     *("activations", "metadata", "external_id"),
@@ -70,16 +70,16 @@ def listen(
     api_key: _ApiKey = None,
     secret: _Secret = None,
 ) -> None:
-    """Forward what happens from now on to a receiver that you are writing, signed like a delivery, and print
-    each answer, until Ctrl-C. Nothing is sent again.
+    """Forward new events to a receiver under development, and print each of its answers, until Ctrl-C.
 
-    Events come from the database here, or with --server over its management API.
+    Requests are signed like deliveries, but failed ones are not retried. The events come from the database
+    here or, with --server, from the management API of a server.
     """
     if server is not None and not api_key:
         raise WrongUsage("--server needs --api-key, or KEYWRIGHT_API_KEY")
     known = secret or new_secret()
     with ExitStack() as stack:
-        # What happens once the secret is printed is forwarded.
+        # Every event that happens after the secret is printed must be forwarded.
         since = datetime.now(UTC).replace(microsecond=0)
         if server is None:
             events = _follow_here(stack.enter_context(open_here(options, is_made=False)), since)
@@ -99,7 +99,7 @@ def _client() -> "httpx.Client":
 
 
 def _send(client: "httpx.Client", url: str, event_id: int, body: bytes, secret: str) -> str:
-    """Send one delivery; returns the line that shows the result."""
+    """Send one delivery; return a line with the result."""
     import httpx
 
     headers = write_headers(f"msg_0_{event_id}", body, datetime.now(UTC), [secret], None)
@@ -141,7 +141,7 @@ def _follow_server(server: str, api_key: str, since: datetime) -> Iterator[tuple
 
 
 def _license_of(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A license as deliveries show it, from the management API's."""
+    """Convert a license of the management API to that of a delivery."""
     own = {"key": mask(found["key"]), "max_activations": found["terms"]["max_activations"], "customer": None}
     return {name: found[name] for name in _SAME_MEMBERS} | own
 

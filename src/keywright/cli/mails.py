@@ -28,7 +28,7 @@ _MOST = 100
 @command(app, "keywright mail list", "keywright mail list --state failed", name="list")
 @with_installation
 def list_all(here: Installation, *, state: _State = None, as_json: AsJson = False) -> None:
-    """List the latest mails, the last one first; no more than 100."""
+    """List the latest mails, newest first, at most 100."""
     from keywright.db import run_read
     from keywright.delivery.mail import store
     from keywright.events.model import MailState
@@ -49,7 +49,7 @@ def list_all(here: Installation, *, state: _State = None, as_json: AsJson = Fals
 @command(app, "keywright mail show 7")
 @with_installation
 def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> None:
-    """Show one mail. Its text is not kept: it is made when the mail is sent."""
+    """Show a mail. Its text is not stored: it is rendered when the mail is sent."""
     from keywright.core.errors import NotFound
     from keywright.db import run_read
     from keywright.delivery.mail import store
@@ -65,7 +65,7 @@ def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> No
 @command(app, "keywright mail retry 7")
 @with_installation
 def retry(here: Installation, mail_id: _MailId) -> None:
-    """Send a mail again that was given up or held, or a copy of a sent mail."""
+    """Send a mail again that failed, is held or was dropped; of a mail that was sent, send a copy."""
     from keywright.delivery.mail.model import SendAgain
 
     here.change(SendAgain(context=here.context, mail_id=mail_id))
@@ -75,7 +75,7 @@ def retry(here: Installation, mail_id: _MailId) -> None:
 @command(app, "keywright mail test ada@example.com")
 @with_installation
 def test(here: Installation, address: _Address) -> None:
-    """Send a test mail now, without the outbox, and show what the SMTP server answered."""
+    """Send a test mail at once, bypassing the outbox, and show whether the SMTP server accepted it."""
     from keywright.background.mailer import send_test_mail
     from keywright.core.errors import ConfigurationError
     from keywright.delivery.mail.model import Fate
@@ -92,7 +92,7 @@ def test(here: Installation, address: _Address) -> None:
 @command(app, "keywright mail templates")
 @with_installation
 def templates(here: Installation, *, as_json: AsJson = False) -> None:
-    """List the templates of your own, which replace built-in ones."""
+    """List your own mail templates, which replace built-in ones."""
     from keywright.db import run_read
     from keywright.delivery.mail import store
 

@@ -39,14 +39,14 @@ def _set_state(here: Installation, id: int, state: NoticeState, *, as_json: bool
 @command(app, "keywright notice publish 5")
 @with_installation
 def publish(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
-    """Publish a notice: the answers to programs of an affected version have it from now on."""
+    """Publish a notice: from now on, answers to programs of an affected version contain it."""
     _set_state(here, id, NoticeState.PUBLISHED, as_json=as_json)
 
 
 @command(app, "keywright notice withdraw 5")
 @with_installation
 def withdraw(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
-    """Withdraw a notice: it is in no answer any more, and mails that wait are not sent."""
+    """Withdraw a notice: answers no longer contain it, and mails that are waiting are not sent."""
     _set_state(here, id, NoticeState.WITHDRAWN, as_json=as_json)
 
 
@@ -66,7 +66,9 @@ def preview(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
 @command(app, "keywright notice notify 5")
 @with_installation
 def notify(here: Installation, id: _Id) -> None:
-    """Mail exactly the customers with an affected device, as a job of the server; nobody gets it twice."""
+    """Mail a notice to the customers with an affected device, in a job of the server; no customer gets it
+    twice.
+    """
     job: Job = here.change(NotifyCustomers(context=here.context, notice_id=id))
     output.print_line(f"Job {job.id} is started; `keywright notice recipients {id}` shows who was notified.")
 
@@ -74,7 +76,7 @@ def notify(here: Installation, id: _Id) -> None:
 @command(app, "keywright notice recipients 5", "keywright notice recipients 5 --json")
 @with_installation
 def recipients(here: Installation, id: _Id, *, limit: Limit = None, as_json: AsJson = False) -> None:
-    """List who was notified and when, and what became of the mail."""
+    """List the customers who were notified, with the time, and the state of the mail."""
     print_list(
         here,
         lambda paging: notices.ListRecipients(notice_id=id, paging=paging, where=notices.RecipientQuery()),

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the parsers of options."""
+"""Options that several commands share, and parsers of options."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 def command(
     app: typer.Typer, *examples: str, name: str | None = None, cls: type[TyperCommand] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function to the program: its docstring is the command's help, the examples end it."""
+    """Add a function to the program; the command's help is its docstring, followed by the examples."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         add_as = app.command(name, cls=cls, help=paragraphs(function.__doc__ or ""), epilog=epilog(*examples))
@@ -70,13 +70,13 @@ class DemoKind(StrEnum):
 
 
 class WrongUsage(typer.TyperException):
-    """The options do not go together."""
+    """Options or arguments that cannot be used, or not together."""
 
     exit_code = 2
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that name an installation, and their values as its first argument."""
+    """Give a command the options that name an installation; their values become its first argument."""
     shared = {"data_dir": DataDir, "database_url": DatabaseUrl, "config": ConfigFile}
 
     @wraps(command)
@@ -89,7 +89,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 def declare_options(
     run: Callable[..., None], own: Sequence[inspect.Parameter], added: Mapping[str, Any]
 ) -> Callable[..., None]:
-    """Give a function the parameters that typer reads: its ``own``, and ``added`` options by their types."""
+    """Set the parameters of a function that typer reads: its ``own``, and an option for each of ``added``,
+    which maps names to annotations.
+    """
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in added.items()
@@ -101,8 +103,8 @@ def declare_options(
 
 
 def with_installation(command: Callable[..., None], *, is_made: bool = False) -> Callable[..., None]:
-    """Give a command the same options, and the open installation as its first argument; with ``is_made``, one
-    is made where there is none.
+    """Give a command the options that name an installation; the open installation becomes its first argument.
+    With ``is_made``, a missing installation is made.
     """
 
     @wraps(command)
@@ -114,23 +116,23 @@ def with_installation(command: Callable[..., None], *, is_made: bool = False) ->
 
 
 def with_installation_made(command: Callable[..., None]) -> Callable[..., None]:
-    """The same, for commands that can be the first on a new installation."""
+    """Like ``with_installation``, for commands that may be the first on a new installation."""
     return with_installation(command, is_made=True)
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A value to set; None is one, too."""
+    """A value to set, which may be None."""
 
     value: Any
 
 
 def changing(parse: Callable[[str], Any]) -> Callable[[str], Change]:
-    """Read what an option sets a field to; the word none, and nothing at all, empty it."""
+    """Return a parser of the value to set; the word none and an empty text clear the field."""
     return lambda text: Change(None if text.strip().lower() in ("", "none") else parse(text))
 
 
 def parse_key(text: str) -> str:
-    """A license key, as it is kept."""
+    """Parse and normalize a license key."""
     try:
         return normalize_key(text)
     except InvalidLicenseKey:
@@ -138,7 +140,7 @@ def parse_key(text: str) -> str:
 
 
 def parse_status(text: str) -> Status:
-    """A status by name or number."""
+    """Parse a status by its name or number."""
     try:
         return licenses_model.parse_status(text)
     except InvalidStatus:
@@ -147,7 +149,7 @@ def parse_status(text: str) -> Status:
 
 
 def parse_label(text: str) -> str | None:
-    """The label of an activation."""
+    """Parse the label of an activation."""
     return parsing.parse_text(text, parsing.MAX_LABEL_LENGTH)
 
 

@@ -1,4 +1,4 @@
-"""Print JSON with the field names of the v2 interface, and tables and lines for people."""
+"""Print JSON with the field names of the API, v2 or v3, and tables and lines for people."""
 
 import json
 import sys
@@ -35,23 +35,23 @@ _PAST = dict.fromkeys(State, " (expired)") | {
     State.GRACE: " (expired; days of grace)",
     State.VALID: " (expired; still valid)",
 }
-#: Where there is no terminal, lines are as long as they need to be.
+#: The width of lines without a terminal: they are not wrapped.
 _UNLIMITED = 10_000
 
 
 def print_json(value: object) -> None:
-    """One value, indented."""
+    """Print a value as indented JSON."""
     print(json.dumps(value, indent=2))
 
 
 def print_json_pieces(value: object) -> None:
-    """The same, where an iterator is an array: each element is printed before the next is asked for."""
+    """Print a value as indented JSON; an iterator is an array, whose elements are printed one by one."""
     _print_pieces(value, "\n")
     print()
 
 
 def _print_pieces(value: object, line: str) -> None:
-    """Print a value whose lines begin as ``line`` does."""
+    """Print a value; ``line`` is the line break and indentation before each further line."""
     if isinstance(value, Iterator):
         parts, brackets = (("", one) for one in value), "[]"
     elif isinstance(value, dict) and value:
@@ -69,7 +69,7 @@ def _print_pieces(value: object, line: str) -> None:
 
 
 def print_json_array(values: Iterable[object]) -> None:
-    """One array, an element a line, each printed before the next is asked for."""
+    """Print an array, one element per line; each is printed before the next is read."""
     separator = "[\n"
     for value in values:
         print(separator + json.dumps(value), end="")
@@ -78,22 +78,22 @@ def print_json_array(values: Iterable[object]) -> None:
 
 
 def license_json(license: License) -> Json:
-    """A license's own fields, as the interface writes them."""
+    """A license's own fields, as v2 writes them."""
     return _data(wire.license_alone(LicenseRecord(license)))
 
 
 def record_json(record: LicenseRecord) -> Json:
-    """A license with its activations, as in a list."""
+    """A license with its activations, as in a list of v2."""
     return _data(wire.license_with_activations(record))
 
 
 def activation_json(record: LicenseRecord, *, is_many: bool = False) -> Json:
-    """The answer to an activation or, with ``is_many``, to giving up every place."""
+    """The answer of v2 to an activation or, with ``is_many``, to giving up every place."""
     return _data(wire.many_activations(record) if is_many else wire.one_activation(record))
 
 
 def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
-    """A license with its activations and its latest events."""
+    """A license with its activations, as v2 validates it, and its latest events."""
     names = "occurred_at name activation_id actor ip_address details".split()
     return _data(wire.validation(record)) | {"events": [_fields_json(one, names) for one in events]}
 
@@ -153,7 +153,7 @@ def lease_json(lease: Lease, now: datetime) -> Json:
 
 
 def transfer_json(transfer: Transfer, owner_id: int | None, now: datetime) -> Json:
-    """A transfer of a license of this customer, as v3 writes it."""
+    """A transfer of a license that belongs to this customer, as v3 writes it."""
     from keywright.http.v3.transfers import show
 
     return _builtins(show(transfer, owner_id, now))
@@ -165,14 +165,14 @@ def _builtins(struct: msgspec.Struct) -> Json:
 
 
 def webhook_json(webhook: Endpoint) -> Json:
-    """A webhook with the members that v3 gives it, without its secret."""
+    """A webhook, as v3 writes it, without its secret."""
     from keywright.http.v3.webhooks import show
 
     return _fields_json(show(webhook), without="secret")
 
 
 def delivery_json(delivery: Delivery) -> Json:
-    """A delivery of a webhook with the members that v3 gives it, without its body."""
+    """A delivery of a webhook, as v3 writes it, without its body."""
     from keywright.http.v3.webhooks import show_delivery
 
     return _fields_json(show_delivery(delivery), without="request")
@@ -203,19 +203,19 @@ def setup_link(base_url: str, token: str) -> str:
 
 
 def print_setup_link(base_url: str, token: str) -> None:
-    """Print that link."""
+    """Print the link that makes the first administrator."""
     print_line(f"\nMake the first administrator (30 minutes):\n  {setup_link(base_url, token)}")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; None is a dash. Nothing in it is taken for markup or for control characters."""
+    """Print a table; None is a dash. Cells are shown literally: no markup, no control characters."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        # A token is there to be copied.
+        # A token is copied, so it must not be wrapped.
         table.add_column(column, overflow="fold", no_wrap=column == "token")
     for row in rows:
         table.add_row(*(Text(printable(value)) for value in row))
@@ -223,21 +223,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
-    """Names and values, below one another; values are not wrapped, so that they can be copied."""
+    """Print one name and value per line; values are not wrapped, so that they can be copied."""
     width = max(len(name) for name, _ in fields)
     for name, value in fields:
         print(f"  {name:<{width}}  {printable(value)}")
 
 
 def print_heading(text: str) -> None:
-    """A line that stands out."""
+    """Print a line in bold."""
     from rich.text import Text
 
     _console().print(Text(f"\n{text}", style="bold"))
 
 
 def print_line(text: str = "") -> None:
-    """A line just as it is, to be copied: never wrapped, and there at once."""
+    """Print a line as it is, to be copied: it is not wrapped, and it is flushed."""
     print(text, flush=True)
 
 
@@ -247,13 +247,13 @@ def print_error(text: str) -> None:
 
 
 def printable(value: object) -> str:
-    """The text of a value, without what could command a terminal."""
+    """Return the text of a value; characters that could control a terminal are replaced."""
     text = "–" if value is None else str(value)
     return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
 
 
 def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
-    """The fields of a license for people, with those numbers of the shop that it has."""
+    """The fields of a license for people, with the IDs of the shop that it has."""
     of_shop = {"order": license.order_id, "product": license.product_id, "customer": license.customer_id}
     return [
         ("license key", license.key),
@@ -286,7 +286,7 @@ def places(license: License) -> str:
 
 
 def expiry(license: License, now: datetime) -> str:
-    """The end of the license, or the days that it will be valid for."""
+    """The end of the license, or the number of days for which it will be valid."""
     if license.expires_at is None:
         days = license.valid_for_days
         return "never" if days is None else f"{days} days after the next activation"
@@ -325,7 +325,7 @@ def _console() -> "Console":
 
 @contextmanager
 def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal; without one, nothing is shown."""
+    """Show a progress bar if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -343,14 +343,14 @@ _INTERVAL = 0.2
 
 
 class ByteProgress:
-    """Shows so many bytes of a step as a line on the terminal, while it is a context."""
+    """A context that shows the progress of a step, in bytes, as a line on the terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
         self._shown_at = monotonic()
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Show it, but not too often; a total of 0 is unknown."""
+        """Show the progress, but not too often; a total of 0 means that it is unknown."""
         if self._is_shown and monotonic() > self._shown_at + _INTERVAL:
             self._shown_at = monotonic()
             of = f" of {format_size(total)}" if total else ""

@@ -39,11 +39,11 @@ _MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}
 
 
 def _part(name: str) -> Any:
-    """The option of this part of a key; an empty text is none."""
+    """Return the option for a part of the key format; an empty text means none."""
     member = _MEMBERS[name]
 
     def read(text: str) -> Any:
-        # A key is trimmed wherever it comes in: one with a space at its end would never be found.
+        # Keys are trimmed on input: a key with a space at its end would never be found.
         if name in ("prefix", "suffix") and text != text.strip():
             raise ValueError("must not begin or end with a space")
         return member.read(text) or None
@@ -119,7 +119,7 @@ def create(
 ) -> None:
     """Make a policy: a recipe for licenses, with the format of their keys and the terms that they get.
 
-    By default, its keys have 150 random bits, such as RT7KA-2M3WX-… with six groups.
+    By default, its keys have six groups and 150 random bits: RT7KA-2M3WX-…
     """
     recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, product_id)
     with terms.naming_options():
@@ -149,7 +149,7 @@ def create_generator(
     is_weak_allowed: _Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a policy with the terms that v2 knows. `keywright policy create` knows all of them."""
+    """Make a policy with the terms that v2 supports; `keywright policy create` supports all terms."""
     recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, None)
     terms = terms_from_first_activation(times_activated_max, expires_in)
     policy = _create(here, recipe, terms, is_weak_allowed=is_weak_allowed)
@@ -211,9 +211,9 @@ def update(
     as_json: options.AsJson = False,
     terms: TermsGiven,
 ) -> None:
-    """Change what the options name, and nothing else; licenses that it made stay as they are.
+    """Change a policy: only what the options name is changed. Licenses that it made stay as they are.
 
-    The word none sets a term to its default: --max-activations none removes the limit.
+    The word none resets a term to its default: --max-activations none removes the limit.
     """
     changes: dict[str, Any] = {} if name is None else {"name": name}
     if product_id is not None:
@@ -221,7 +221,7 @@ def update(
     if not changes and not terms.patch:
         raise options.WrongUsage("Nothing to change: name at least one option, such as --max-activations")
     change = UpdatePolicy(
-        # Its keys are as strong as they were.
+        # The key format does not change, so its strength is not checked again.
         context=here.context,
         policy_id=policy_id,
         changes=changes,
@@ -239,7 +239,7 @@ def update(
 @options.command(app, "keywright policy archive 1")
 @options.with_installation
 def archive(here: Installation, policy_id: Id, as_json: options.AsJson = False) -> None:
-    """Archive a policy: it makes no more licenses, and those there are stay."""
+    """Archive a policy: it makes no more licenses; existing ones stay."""
     _set_archived(here, policy_id, is_archived=True, as_json=as_json)
 
 
@@ -278,7 +278,7 @@ def generate(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make licenses with a policy, all or none, and print their keys, one a line."""
+    """Make licenses with a policy, all or none, and print their keys, one per line."""
     records: tuple[LicenseRecord, ...] = here.change(
         GenerateLicenses(
             context=here.context,
@@ -327,7 +327,7 @@ def _create(
 
 
 def _set_archived(here: Installation, policy_id: int, *, is_archived: bool, as_json: bool) -> None:
-    # Its keys are as strong as they were.
+    # The key format does not change, so its strength is not checked again.
     change = UpdatePolicy(
         context=here.context, policy_id=policy_id, is_archived=is_archived, is_weak_allowed=True
     )

@@ -36,7 +36,7 @@ def versions(
     ] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """List the versions in use: active devices, seen within 30 days, by version and platform."""
+    """List the versions in use: the active devices seen within 30 days, by version and platform."""
     found: VersionsInUse = here.ask(ListVersions(product_id=id, now=here.now, days=days))
     if as_json:
         output.print_json(msgspec.to_builtins(found))

@@ -1,4 +1,4 @@
-"""The program: all commands, and the messages about those that fail."""
+"""The ``keywright`` program: its commands, and the error messages of those that fail."""
 
 import gc
 import json
@@ -17,7 +17,7 @@ from keywright.cli.helptext import epilog, paragraphs, sentence
 if TYPE_CHECKING:
     pass
 
-#: Every command and group of commands: the module, the name in it, and the line in the program's help.
+#: Commands and groups of commands: the module and the name in it, and the line in the program's help.
 _COMMANDS = {
     "serve": (
         "server.add_to",
@@ -91,13 +91,13 @@ _COMMANDS = {
     "mail": ("mails.app", "Show what was mailed, and try the SMTP server."),
     "generator": ("policies.generator_app", "The old name of `keywright policy`, with the JSON of v2."),
 }
-#: Before this many new objects, the collector looks for garbage: imports make many, and no garbage. A server
-#: that starts makes fewer.
+#: The number of new objects after which the garbage collector runs. Imports create many objects and no
+#: garbage; a server that starts creates fewer.
 _OBJECTS_BEFORE_COLLECTION = 500_000
 
 
 class _Program(TyperGroup):
-    """All commands. The module of one is imported when it is called: a call needs one of them."""
+    """All commands. The module of a command is imported only when that command is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -153,12 +153,12 @@ def keywright(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Take the options of the program itself; ``app`` has its help."""
+    """Accept the options of the program itself; its help is in ``app``."""
 
 
 @cache
 def program() -> Any:
-    """The program, whose commands are imported when they are called."""
+    """Return the program; each command is imported when it is called."""
     group: Any = typer.main.get_command(app)
     group.commands = {name: TyperCommand(name, help=text) for name, (_, text) in _COMMANDS.items()}
     return group
@@ -166,14 +166,14 @@ def program() -> Any:
 
 @cache
 def command_tree() -> Any:
-    """The tree of all commands, for those who want to see each: all are imported."""
+    """Return the program with all commands imported, for callers that walk the whole tree."""
     group: Any = typer.main.get_command(app)
     group.commands = {name: _load(name) for name in _COMMANDS}
     return group
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program and end it: status 0, 1 when it could not be done, 2 when it was used wrongly."""
+    """Run the program and exit: status 0, 1 if the command failed, 2 for wrong usage."""
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show must not stop a command halfway.
         if reconfigure := getattr(stream, "reconfigure", None):
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 class _Failure(NamedTuple):
-    """The end of a command that could not be done; ``code`` is for programs, that of v3 where it has one."""
+    """Why a command failed. ``code`` is for programs: the error's code in v3, if it has one."""
 
     sentence: str
     code: str = "error"
@@ -205,7 +205,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _wrong_usage(problem: typer.TyperException) -> _Failure:
-    # pydantic, which reads the options for typer, puts this before every reason.
+    # pydantic, which parses the options for typer, puts this before every reason.
     message = " ".join(problem.format_message().replace(": Value error, ", ": ").split())
     context = getattr(problem, "ctx", None)
     if message:
@@ -216,7 +216,7 @@ def _wrong_usage(problem: typer.TyperException) -> _Failure:
 
 
 def _command_of(words: Sequence[str]) -> str:
-    """The command that was called, found in the words before the first option."""
+    """Return the full name of the command that was called, from the words before its first option."""
     command: Any = command_tree()
     path = ["keywright"]
     for word in words[1:]:

@@ -1,4 +1,4 @@
-"""``keywright release …``, for build scripts: the same command again changes nothing."""
+"""``keywright release …``, for build scripts: the commands are idempotent."""
 
 import base64
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _COLUMNS = ("id", "version", "channel", "state", "released at", "rollout")
 
 
 def _find(here: Installation, noun: Noun, where: Any) -> Any:
-    """The first one that matches; None where there is none."""
+    """Return the first record that matches, or None."""
     query: List = noun.list(paging=Paging(sort="id", after=None, limit=1), where=where)
     return next(iter(here.ask(query).items), None)
 
@@ -82,7 +82,7 @@ def create(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a draft of a release. One of this version stays as it is."""
+    """Make a draft of a release; an existing release of this version stays as it is."""
     release = _find_release(here, product, version)
     if release is not None:
         _print(release, f"is there already: {release.state}.", as_json=as_json)
@@ -131,10 +131,10 @@ def upload(
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
     ] = None,
 ) -> None:
-    """Add files to a draft, with their bytes. The same bytes under the same name change nothing.
+    """Upload files to a draft. Uploading the same bytes under the same name again changes nothing.
 
-    Their names say their kinds: latest.yml, appcast.xml and releases.win.json are feeds, and so on. A
-    signature beside a file, FILE.sig or FILE.minisig, is taken as its own.
+    The kind of a file follows from its name: latest.yml, appcast.xml and releases.win.json are feeds, and so
+    on. A signature next to a file, FILE.sig or FILE.minisig, is uploaded with it.
     """
     release = _get_release(here, product, version)
     if signature is not None and len(files) > 1:
@@ -152,7 +152,9 @@ def upload(
 
 
 def _read_target(text: str) -> tuple[Path, str | None, str | None]:
-    """The file, and the platform and architecture before its ``=``. A file of this very name is just that."""
+    """Split ``PLATFORM/ARCH=FILE``; return the file, platform and architecture. A text that names an existing
+    file is not split.
+    """
     target, equals, name = text.rpartition("=")
     path = Path(name if equals and not Path(text).exists() else text)
     if not path.is_file():
@@ -167,13 +169,13 @@ def _read_target(text: str) -> tuple[Path, str | None, str | None]:
 
 
 def _find_signature(path: Path) -> Path | None:
-    """The signature beside a file, as minisign and Tauri name it."""
+    """Find the signature next to a file, with the name that minisign or Tauri gives it."""
     beside = (path.with_name(f"{path.name}.{one}") for one in ("sig", "minisig"))
     return next((one for one in beside if one.is_file()), None)
 
 
 def _read_signature(path: Path | None) -> str | None:
-    """What is in the file: text, or the bytes of a bare signature."""
+    """Read a signature: text as it is, the 64 bytes of a bare signature as base64."""
     if path is None:
         return None
     content = path.read_bytes()
@@ -206,7 +208,7 @@ def publish(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a release, after its files and signatures were verified. One that is published stays so."""
+    """Verify the files and signatures of a release, and publish it; a published release stays as it is."""
     release = _get_release(here, product, version)
     found: ReleaseWithFiles = here.ask(commands.ListFiles(release_id=release.id))
     checked: Sequence[ReleaseFile] = ()
@@ -223,7 +225,9 @@ def publish(
 @command(app, "keywright release yank paint 3.2.1")
 @with_installation
 def yank(here: Installation, product: _Product, version: _Version, *, as_json: AsJson = False) -> None:
-    """Offer a release no more, and end its downloads; only a higher version heals programs that have it."""
+    """Yank a release: it is no longer offered or downloadable. Only a higher version replaces it where it is
+    installed.
+    """
     release = _get_release(here, product, version)
     yanked = here.change(commands.YankRelease(context=here.context, release_id=release.id))
     _print(yanked, "is yanked.", as_json=as_json)
@@ -234,7 +238,7 @@ def yank(here: Installation, product: _Product, version: _Version, *, as_json: A
 def list_releases(
     here: Installation, product: _Product, *, limit: Limit = None, as_json: AsJson = False
 ) -> None:
-    """List the releases of a product, by their numbers."""
+    """List the releases of a product, by their IDs."""
     where = release_fields.ReleaseQuery(product_id=_product_id(here, product))
     print_list(
         here,
@@ -267,7 +271,7 @@ def explain(
     platform: Annotated[str | None, typer.Option(metavar="NAME", help="Its operating system.")] = None,
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="Its processor.")] = None,
 ) -> None:
-    """Show every rule about a release for a license, with yes or no."""
+    """Explain whether a license is offered a release: show every rule, with yes or no."""
     release = _get_release(here, product, version)
     asked = Asked(app_version=app_version, platform=platform, arch=arch)
     query = ExplainRelease(release_id=release.id, now=here.context.now, license_id=license_id, asked=asked)

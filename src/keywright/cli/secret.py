@@ -30,14 +30,17 @@ def rotate(
         typer.Option("--begin-only", help="Begin only; another run reseals the existing rows."),
     ] = False,
 ) -> None:
-    """Replace the secret, and reseal everything with the new one. License keys stay as they are, and are
-    found all the time. Run it again if it was interrupted: it continues.
+    """Replace the secret, and reseal everything with the new one.
 
-    On SQLite, stop the server for the beginning; the rest is done while it runs. On PostgreSQL, this makes
-    the new secret first, and ends if there are servers that do not know it: give both secrets to all of them,
-    restart one after the other, and run it again.
+    License keys do not change, and can be used all the time. If the command was interrupted, run it again:
+    it continues.
 
-    Backups from before need the previous secret: it is kept beside the new one until you delete it.
+    On SQLite, stop the server until the command prints that it can be started again; existing rows are
+    resealed while it runs. On PostgreSQL, the command first makes the new secret, and fails if there are
+    servers that do not know it: give both secrets to all servers, restart one after the other, and run it
+    again.
+
+    Earlier backups need the previous secret: it is kept next to the new one until you delete it.
     """
     from keywright.config.installation import has_database, load_key_ring, take_new_secret
     from keywright.maintenance import rotation

@@ -71,7 +71,7 @@ _Demo = Annotated[
 
 
 class _Serve(TyperCommand):
-    """The command; ``--demo`` alone means ``--demo=full``."""
+    """The command ``serve``, where ``--demo`` alone means ``--demo=full``."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         return super().parse_args(ctx, ["--demo=full" if one == "--demo" else one for one in args])
@@ -87,8 +87,8 @@ def serve(
 ) -> None:
     """Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.
 
-    It makes what is missing: the data directory, the secret, the database. After an update, it migrates
-    the database, and keeps a copy of what was there. Logs go to standard error.
+    It makes the data directory, the secret and the database if they are missing. After an update, it migrates
+    the database; it first saves a copy of an SQLite file. Logs go to standard error.
     """
     from keywright.config import logs
     from keywright.config.installation import open_installation
@@ -122,7 +122,7 @@ def serve(
 
 @contextmanager
 def _failing_in_the_log(settings: "Settings") -> Iterator[None]:
-    """Where the log is JSON, the error that ends the program is a line of it."""
+    """If the log is JSON, log the error that ends the program."""
     try:
         yield
     except (KeywrightError, OSError) as problem:
@@ -133,7 +133,7 @@ def _failing_in_the_log(settings: "Settings") -> Iterator[None]:
 
 
 def _report(settings: "Settings", text: str, **fields: object) -> None:
-    """Print a line; where the log is JSON, write it there, whatever its level is."""
+    """Print a line; if the log is JSON, log it instead, whatever the log level."""
     if settings.log_format == "json":
         log.setLevel(logging.INFO)
         log.info(text, extra=fields)
@@ -144,8 +144,8 @@ def _report(settings: "Settings", text: str, **fields: object) -> None:
 def init(options: InstallationOptions) -> None:
     """Make the data directory, the secret and the database, and list what was made.
 
-    Nothing that exists is changed, except that the database is upgraded: `keywright doctor
-    --before-upgrade` shows how. `keywright serve` does the same by itself.
+    What exists is not changed, except that an older database is upgraded: `keywright doctor --before-upgrade`
+    shows how. `keywright serve` does the same when it starts.
     """
     from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
 
@@ -178,12 +178,12 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
-    Licenses with their activations, leases, usage and numbers, products, policies, customers, events, API
-    keys, users, signing keys, connections to shops, webhooks and mails are copied, all or nothing. The other
-    database belongs to the same secret. Users of the pages, and customers in the portal, have to sign in
-    again.
+    Licenses with their IDs, activations, leases and usage, products, policies, customers, events, API keys,
+    users, signing keys, connections to shops, webhooks and mails are copied, all or nothing. The other
+    database uses the same secret. Sessions are not copied: users of the pages and customers in the portal
+    must sign in again.
 
-    Stop the server first: what changes afterwards is not in the copy.
+    Stop the server first: later changes are not in the copy.
     """
     from keywright.config.installation import has_database, load_key_ring, open_installation
     from keywright.db import open_storage, without_password
@@ -210,8 +210,9 @@ def copy(
 def config(options: InstallationOptions, *, as_json: AsJson = False) -> None:
     """Show every setting in force, and where its value came from; secrets are masked.
 
-    Of several values, the last of these counts: the default, what an administrator has set in the pages,
-    keywright.toml, the environment variable (KEYWRIGHT_ and the name in capitals), the option.
+    If a setting has several values, the last of these takes precedence: the default, the value that an
+    administrator has set in the pages, keywright.toml, the environment variable (KEYWRIGHT_ and the name in
+    capitals), the option.
     """
     from keywright.config.installation import apply_stored
     from keywright.config.sources import list_settings
@@ -240,7 +241,7 @@ def print_ready(
     base_url: str,
     admin_url: str,
 ) -> None:
-    """Print the addresses, the place of the data, and what to type next; ``line`` completes a command."""
+    """Print the addresses, the location of the data, and the next commands; ``line`` completes a command."""
     from keywright.cli.demo import (
         prepare,
         print_calls,
@@ -250,7 +251,7 @@ def print_ready(
     )
     from keywright.db import without_password
 
-    # Not before the server listens: the credentials that are made here are shown once.
+    # Only after the server listens: the credentials that are made here are shown once.
     demo = prepare(settings, demo_kind) if demo_kind else None
     token = _setup_token(settings) if settings.admin else None
     api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
@@ -290,7 +291,7 @@ def print_ready(
 
 
 def _portal_line(settings: "Settings", base_url: str) -> list[tuple[str, str]]:
-    """Where customers help themselves, and that they cannot sign in before mail is sent."""
+    """Return the address of the portal, with a note if customers cannot sign in because no mail is sent."""
     if not settings.portal:
         return []
     if settings.smtp_server is not None:
@@ -310,13 +311,13 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
 
 
 def _setup_token(settings: "Settings") -> str | None:
-    """The token in the link for the first administrator; None when there are users."""
+    """Return the token in the link for the first administrator; None if there are users."""
     from keywright.config.installation import open_installation
     from keywright.db import run_read
     from keywright.identity import sessions
 
     now = datetime.now(UTC)
-    # The server's own storage is the server's alone.
+    # The server does not share its own storage.
     with suppress(SetupOver, Unavailable), closing(open_installation(settings)) as storage:
         return run_read(storage, lambda tx: sessions.setup_token(tx, now))
     return None

@@ -1,4 +1,4 @@
-"""``keywright connection events`` and what is done with what shops sent."""
+"""``keywright connection events``, and the commands that process the events of shops again."""
 
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -16,7 +16,7 @@ from keywright.provisioning.shops import event_rules
 from keywright.provisioning.shops.model import EventState, OpenedConnection, RemovedSales, StoredEvent
 from keywright.provisioning.shops.reconciling import list_running, list_sold, mend
 
-#: ``keywright connection``, with these commands, too.
+#: ``keywright connection``, to which this module adds commands.
 app = connections.app
 
 _LATER = "A running server works on it within seconds."
@@ -36,7 +36,7 @@ def events(
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what a shop sent, the oldest first, and what became of it."""
+    """List the events that a shop sent, oldest first, with the outcome of each."""
     print_list(
         here,
         lambda paging: shop_commands.ListShopEvents(connection_id=connection_id, state=state, paging=paging),
@@ -59,7 +59,9 @@ def retry(
         bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")
     ] = False,
 ) -> None:
-    """Try an event again that waits for a decision, or changed nothing, once the mapping is mended."""
+    """Process an event again that waits for a decision or changed nothing, such as after a change of the
+    mapping.
+    """
     command = shop_commands.TryAgain(
         context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
     )
@@ -82,9 +84,9 @@ def replay(
         ),
     ],
 ) -> None:
-    """Work again on all that was received since a time.
+    """Process all events again that were received since a time.
 
-    Nothing is made twice, and nothing is overwritten that was changed by hand.
+    No license is made twice, and no change that was made by hand is overwritten.
     """
     last: int | None = 0
     while last is not None:
@@ -113,12 +115,11 @@ def reconcile(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a shop's API for what it sold in the last days and what its subscriptions have now, and import
-    what did not arrive.
+    """Fetch recent sales and current subscriptions from a shop's API, and import those that did not arrive.
 
-    It needs the connection's API key. What is known already is not made again. What cannot be read waits in
-    the list of events. Where a removed connection of the shop has sold licenses, this says so and does
-    nothing.
+    The connection needs an API key. Sales that are already known are not imported again; those that cannot
+    be read wait in the list of events. If a removed connection to the shop has sold licenses, the command
+    fails without changing anything, unless you use --sell-again.
     """
     opened = here.ask(shop_commands.OpenConnection(connection_id=connection_id))
     if not (sells_again or is_dry_run):
@@ -164,7 +165,9 @@ def _print_reconciled(total: int, missing: int, unreadable: list[str]) -> None:
 
 
 def _find_different(here: Installation, opened: OpenedConnection, *, is_dry_run: bool) -> dict[str, str]:
-    """The subscriptions for which other licenses are held than are paid; they are mended."""
+    """Return the subscriptions whose licenses differ from what is paid, each with the difference; correct
+    them, unless it is a dry run.
+    """
     different: dict[str, str] = {}
     for event in list_running(opened):
         difference = here.ask(shop_commands.FindDifference(connection_id=opened.connection.id, event=event))

@@ -30,7 +30,9 @@ _Language = Annotated[
 @command(app, "keywright signing-key show")
 @with_installation
 def show(here: Installation, *, as_json: AsJson = False) -> None:
-    """List the keys, the newest first: it signs. An older one verifies until what it has signed has ended."""
+    """List the signing keys, newest first: the newest one signs. An older key verifies until everything that
+    it has signed has expired.
+    """
     from keywright.signing.rules import issuer_of
 
     loaded = _load(here)
@@ -47,8 +49,8 @@ def show(here: Installation, *, as_json: AsJson = False) -> None:
 @command(app, "keywright signing-key rotate")
 @with_installation
 def rotate(here: Installation) -> None:
-    """Make a new key, which signs from the next answer on. Programs that know an older one find the new one
-    by themselves, from a key set that the older one signs.
+    """Make a new signing key, which signs from the next answer on. Programs that know an older key learn the
+    new one from a key set that the older key signs.
     """
     from keywright.signing.commands import RotateSigningKey
 
@@ -60,7 +62,7 @@ def rotate(here: Installation) -> None:
 @command(app, "keywright signing-key export-public", "keywright signing-key export-public --language Python")
 @with_installation
 def export_public(here: Installation, *, language: _Language = None, as_json: AsJson = False) -> None:
-    """Print the public key that signs now, and the line that pins it in a program, for six languages."""
+    """Print the current public key, and the line of code that pins it in a program, in six languages."""
     from keywright.signing.explanation import lines_to_paste
 
     key = _load(here).newest
@@ -79,10 +81,10 @@ def export_public(here: Installation, *, language: _Language = None, as_json: As
 
 
 class _TakesDashes(TyperCommand):
-    """A command whose argument may begin with a dash, as one name of a key in 64 does."""
+    """A command whose argument may begin with a dash, as one key ID in 64 does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse names of keys as arguments, whatever letters follow their dash."""
+        """Parse key IDs as arguments, even if they look like options."""
         kids = [one for one in args if _LIKE_AN_OPTION.fullmatch(one)]
         others = [one for one in args if one not in kids and one != "--"]
         return super().parse_args(ctx, [*others, "--", *kids] if kids else args)
@@ -91,10 +93,10 @@ class _TakesDashes(TyperCommand):
 @command(app, "keywright signing-key withdraw kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k", cls=_TakesDashes)
 @with_installation
 def withdraw(here: Installation, kid: _Kid, *, is_sure: IsSure = False) -> None:
-    """Withdraw an older key for good: the answer to a key that was stolen.
+    """Withdraw an older signing key for good, for example a stolen one.
 
     Rotate first: the key that signs cannot be withdrawn. Programs that know only the withdrawn key stop
-    working; those that have learned a newer one refuse what the withdrawn one has signed.
+    working; those that have learned a newer key refuse everything that the withdrawn one has signed.
     """
     from keywright.signing.commands import WithdrawSigningKey
 
@@ -110,7 +112,7 @@ def withdraw(here: Installation, kid: _Kid, *, is_sure: IsSure = False) -> None:
 
 
 def _load(here: Installation) -> "LoadedKeys":
-    """The keys; the first one is made if there is none."""
+    """Load the keys; make the first one if there is none."""
     from keywright.signing.commands import LoadKeys, MakeFirstKey
 
     loaded: LoadedKeys | None = here.ask(LoadKeys())

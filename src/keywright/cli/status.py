@@ -19,7 +19,7 @@ from keywright.core.parsing import format_size, write_time
 if TYPE_CHECKING:
     from keywright.config import Settings
 
-#: How long to wait for the server's answer, and the time between two readings of its metrics, in seconds.
+#: The timeout of a request to the server, and the time between two readings of its metrics, in seconds.
 _TIMEOUT, _INTERVAL = 3.0, 1.0
 _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([0-9.e+-]+)$", re.MULTILINE)
 
@@ -34,8 +34,8 @@ def add_to(app: typer.Typer) -> None:
 def status(here: Installation, *, as_json: AsJson = False) -> None:
     """Show whether the server runs, and what is in its database.
 
-    With the setting metrics_address, it also shows how many calls the server answers, and how many of them
-    had an unknown license key.
+    With the setting metrics_address, it also shows how many calls the server answers per second, how many
+    had an unknown license key, how many are waiting, and how much memory it uses.
 
     Status 0: the server is ready. Status 1: it is not.
     """
@@ -43,7 +43,7 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
     from keywright.config.values import web_address
 
     servers = find_servers(here.settings)
-    # The worst of several states: it also comes first in the alphabet.
+    # The worst of several states, which is also the first in the alphabet.
     server = min(map(_ask_server, servers), default="not running")
     addresses = ", ".join(web_address(*one) for one in servers) or None
     fields: _Fields = {"server": server, "address": addresses}
@@ -63,8 +63,8 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
 
 
 def _ask_server(address: tuple[str, int]) -> str:
-    """``ready``, ``read only`` (no change is possible), ``not ready`` (it stops, or its database is away), or
-    ``no answer``.
+    """Return ``ready``, ``read only`` (no change is possible), ``not ready`` (it stops, or its database is
+    unavailable), or ``no answer``.
     """
     from keywright.config.values import reachable_host
 
@@ -76,7 +76,7 @@ def _ask_server(address: tuple[str, int]) -> str:
 
 
 def list_versions(settings: "Settings") -> list[tuple[str, str | None]]:
-    """The addresses of the servers on this machine, and their versions; None where it is unknown."""
+    """Return the address and version of each server on this machine; None for an unknown version."""
     from keywright.config.installation import find_servers
     from keywright.config.values import reachable_host, web_address
 
@@ -92,7 +92,7 @@ def list_versions(settings: "Settings") -> list[tuple[str, str | None]]:
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, str]:
-    """The status and the body of an answer. Raises ``OSError``."""
+    """Return the status and body of the response. Raises ``OSError``."""
     with closing(HTTPConnection(host, port, timeout=_TIMEOUT)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -119,7 +119,7 @@ def _read_metrics(settings: "Settings") -> _Fields:
 
 
 def _sum_samples(host: str, ports: Iterable[int]) -> dict[str, float]:
-    """The samples of all processes, added up by name."""
+    """Add up the samples of all processes by name."""
     sums: dict[str, float] = {}
     for port in ports:
         try:

@@ -1,4 +1,4 @@
-"""Print lists as tables, page by page."""
+"""``keywright import csv`` and ``import jsonl``; and lists as tables, read page by page."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _STANDARD_INPUT = "-"
 
-#: ``keywright import``, with these commands, too.
+#: ``keywright import``, to which this module adds commands.
 app = imports.app
 
 
@@ -88,16 +88,16 @@ def import_csv(
 ) -> None:
     """Import licenses from a CSV file in UTF-8, with commas, semicolons or tabs.
 
-    Its first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
+    The first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
     product_id, order_id, customer_email, customer_name, customer_language, customer_id, created_at,
-    updated_at, metadata (JSON) or metadata.NAME,
-    policy_id, terms (JSON), order_details (JSON), sold_quantity, rule_terms (JSON), id, and fields of your
-    own, such as external_id. Capitals
-    do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
+    updated_at, metadata (JSON) or metadata.NAME, policy_id, terms (JSON), order_details (JSON),
+    sold_quantity, rule_terms (JSON), id, and fields of your own, such as external_id. Case does not matter,
+    and common names such as Serial or Expiry Date are recognized. Only the license key is required.
 
-    Lines that cannot be used go to a file of errors, each with its reason; mend them there and import that
-    file. The exit status is 1 then; all other lines are imported. A license that is here already gets the
-    values of the file in its columns, if it was not changed here after updated_at, or after the file.
+    Lines that cannot be used are written to a file of errors, each with its reason, and the exit status is 1;
+    all other lines are imported. Correct the lines in that file, and import it. A license that exists already
+    is changed to the values in the file, unless it was changed here after updated_at or, without that column,
+    after the file was.
     """
     _import(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
@@ -120,9 +120,9 @@ def import_jsonl(
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import licenses from JSON Lines: an object in each line, with the names that columns of CSV have.
+    """Import licenses from JSON Lines: one object per line, whose members are named like the columns of CSV.
 
-    An object may have the license's activations, with their tokens, as an export writes them.
+    An object may contain the license's activations with their tokens, as `keywright export` writes them.
     """
     _import(here, _Order("jsonl", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
@@ -141,7 +141,7 @@ class _Order(NamedTuple):
 
     @property
     def errors_path(self) -> Path | None:
-        """The file for lines that cannot be used; a dry run writes none that was not named."""
+        """The file for lines that cannot be used; a dry run writes one only if it is named."""
         if self.errors is not None or self.is_dry_run:
             return self.errors
         name = "import" if str(self.file) == _STANDARD_INPUT else self.file.name
@@ -205,7 +205,7 @@ def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "R
 
 
 def _reserve_ids(here: Installation, file: Path, defaults: "Defaults") -> "Defaults":
-    """Let activations keep those of their ids that no server has given."""
+    """Let imported activations keep those of their IDs that no server has issued."""
     from keywright.provisioning.importers.tables import largest_activation_id
 
     with file.open("rb") as stream:
@@ -264,7 +264,7 @@ def print_list(
     to_row: Callable[[Any], Sequence[object]],
     to_json: Callable[[Any], object],
 ) -> None:
-    """Print a list, in the order of ids: a table of the first ones, or all as JSON."""
+    """Print a list in the order of IDs: its beginning as a table, or everything as JSON."""
     if as_json:
         output.print_json_array(map(to_json, _read(here, query, limit)))
         return

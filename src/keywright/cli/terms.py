@@ -1,4 +1,4 @@
-"""The options for terms, which several commands have."""
+"""The options for terms, which several commands share."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,7 @@ def _plain(*names: str, help: str, metavar: str | None = None, parse: Any = None
 
 
 def _option_of(member: Member) -> Any:
-    """The option of a term, by its type."""
+    """Return the option of a term, by the term's type."""
     kind, text, names = member.kind, member.description, member.form.get("option", ())
     if kind is bool:
         return Annotated[bool | None, _plain(*names, help=text)]
@@ -52,7 +52,7 @@ def _option_of(member: Member) -> Any:
     if issubclass(kind, StrEnum):
         return Annotated[kind | None, _plain(metavar="RULE", help=f"{text} One of {', '.join(kind)}.")]
     metavar = "DAYS" if member.name.endswith("_days") else "N"
-    # Where there may be none, 0 is none.
+    # For a term that may be None, 0 means None.
     parse = parsing.parse_limit if member.is_nullable else parsing.parse_integer
     return _option(*names, metavar=metavar, parse=parse, help=text)
 
@@ -104,7 +104,7 @@ _MORE: dict[str, Any] = {
 _OPTIONS: Mapping[str, Any] = {
     one.name: _LISTS.get(one.name) or _option_of(one) for one in list_members(Terms)
 } | _MORE
-#: The option to name where it is not the term's name.
+#: The names of options that differ from the term's name.
 _NAMES = {
     "entitlements": "--entitlement",
     "channels": "--channel",
@@ -114,7 +114,7 @@ _NAMES = {
 
 
 class TermsGiven(msgspec.Struct, frozen=True):
-    """The terms that were given, as a JSON merge patch; those of ``from_file`` are in the file alone."""
+    """The terms that were given, as a JSON merge patch; ``from_file`` names those that only the file has."""
 
     patch: Mapping[str, Any]
     from_file: frozenset[str]
@@ -137,7 +137,7 @@ class TermsGiven(msgspec.Struct, frozen=True):
 
 
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for terms, and what they set as the argument ``terms``."""
+    """Give a command the options for terms; the terms that they set become its argument ``terms``."""
 
     @wraps(command)
     def run(*positional: Any, **given: Any) -> None:

@@ -30,7 +30,7 @@ _Transfer = Annotated[
 @command(app, "keywright transfer list KEY", name="list")
 @with_installation
 def list_transfers(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
-    """List the offers of a license to other customers, and how it changed hands; the newest first."""
+    """List the offers of a license to other customers, newest first, with the outcome of each."""
     license = here.get_license(key).license
     owner_id, found = here.ask(ListTransfers(license_id=license.id))
     if as_json:
@@ -50,7 +50,7 @@ def offer(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Offer a license, for its customer, to another one, who gets a mail and accepts in the portal."""
+    """Offer a license on behalf of its customer to another one, who gets a mail and accepts in the portal."""
     license = here.get_license(key).license
     made: Transfer = here.change(OfferLicense(context=here.context, license=license.id, email=email))
     if as_json:
@@ -62,7 +62,9 @@ def offer(
 @command(app, "keywright transfer accept KEY 3")
 @with_installation
 def accept(here: Installation, key: Key, transfer_id: _Transfer) -> None:
-    """Accept an offer for the other customer. The license gets a new key, and all of its places are free."""
+    """Accept an offer on behalf of the other customer. The license gets a new key, and all of its places
+    become free.
+    """
     license = here.get_license(key).license
     here.change(AcceptTransfer(context=here.context, license=license.id, transfer_id=transfer_id))
     output.print_line(f"License {license.id} has a new customer and a new key.")
@@ -80,7 +82,7 @@ def cancel(here: Installation, key: Key, transfer_id: _Transfer) -> None:
 @command(app, "keywright transfer undo KEY 3")
 @with_installation
 def undo(here: Installation, key: Key, transfer_id: _Transfer) -> None:
-    """Give a license back to the customer who had it, with a third key."""
+    """Undo an accepted transfer: give the license back to its previous customer, with a third key."""
     license = here.get_license(key).license
     here.change(UndoTransfer(context=here.context, license=license.id, transfer_id=transfer_id))
     output.print_line(f"License {license.id} went back, and has a new key.")
@@ -96,7 +98,7 @@ def claims(
     job_id: Annotated[int | None, typer.Option(metavar="N", help="Those that this job made.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count licenses, and how many of them customers claimed with their keys and activated."""
+    """Count licenses, those of them that customers claimed with their keys, and those that were activated."""
     query = CountClaims(policy_id=policy_id, order_id=order_id, job_id=job_id)
     found: ClaimCounts = here.ask(query)
     if as_json:

@@ -33,9 +33,10 @@ def create(
     role: Annotated[Role, typer.Option(metavar="ROLE", help="administrator, support or reader; see above.")],
     is_from_stdin: _IsFromStdin = False,
 ) -> None:
-    """Make a user. The password is asked for twice; it has at least 12 characters.
+    """Make a user. You are asked for the password twice; it must have at least 12 characters.
 
-    administrator: everything. support: look at licenses, and change them. reader: look.
+    The roles: an administrator may do everything, support may view and change licenses, a reader may only
+    view.
     """
     password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
     here.change(CreateUser(context=here.context, name=name, role=role, password_hash=password_hash))
@@ -60,9 +61,9 @@ def list_users(here: Installation, as_json: AsJson = False) -> None:
 @command(app, "keywright user password ada")
 @with_installation
 def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = False) -> None:
-    """Give a user a new password. They have to sign in again everywhere.
+    """Set a new password for a user, and end their sessions.
 
-    The password is asked for twice; it has at least 12 characters.
+    You are asked for the password twice; it must have at least 12 characters.
     """
     user = _get_user(here, name)
     _change(here, user, password_hash=_new_password_hash(is_from_stdin=is_from_stdin))
@@ -80,7 +81,7 @@ def disable(here: Installation, *, name: _Name) -> None:
 @command(app)
 @with_installation
 def enable(here: Installation, *, name: _Name) -> None:
-    """Let a disabled user sign in again, with the password that they had."""
+    """Let a disabled user sign in again, with their old password."""
     _change(here, _get_user(here, name), is_disabled=False)
     output.print_line(f"The user {name} may sign in.")
 
@@ -95,9 +96,9 @@ def change_role(
         Role, typer.Argument(metavar="ROLE", help="administrator, support or reader; see above.")
     ],
 ) -> None:
-    """Change what a user may do, from now on.
+    """Change the role of a user, from now on.
 
-    administrator: everything. support: look at licenses, and change them. reader: look.
+    An administrator may do everything, support may view and change licenses, a reader may only view.
     """
     _change(here, _get_user(here, name), role=role)
     output.print_line(f"The user {name} has the role {role.value} now.")
@@ -106,8 +107,8 @@ def change_role(
 @command(app, "keywright user reset-second-factor bob", name="reset-second-factor")
 @with_installation
 def reset_second_factor(here: Installation, *, name: _Name) -> None:
-    """Turn off the second factor of a user who has lost it, and end their sessions at once. Then the password
-    alone is enough, until a new one is set up.
+    """Turn off the second factor of a user who has lost it, and end their sessions at once. The password
+    alone is then enough, until the user sets up a new second factor.
     """
     user = _get_user(here, name)
     here.change(DisableSecondFactor(context=here.context, user_id=user.id))
@@ -119,7 +120,7 @@ def reset_second_factor(here: Installation, *, name: _Name) -> None:
 def link(here: Installation) -> None:
     """Print a link to make the first administrator in a browser, as `keywright serve` does when it starts.
 
-    It is valid for 30 minutes, and as long as there is no user.
+    It is valid for 30 minutes, and only while there is no user.
     """
     from keywright.config.values import web_address
     from keywright.db import run_read

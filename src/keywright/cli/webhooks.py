@@ -87,9 +87,9 @@ _Url = Annotated[
 @with_installation
 @with_fields(WebhookFields, is_new=True, without=("url",))
 def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: AsJson = False) -> None:
-    """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now.
+    """Make a webhook, and print the secret that signs its deliveries. The secret is never shown again.
 
-    Without --event, it is notified of all events about licenses: license.*.
+    Without --event, the webhook receives all events about licenses: license.*.
     """
     new = NewWebhook(**{"url": url, "events": ["license.*"], **fields})
     _require_allowed(here, new)
@@ -100,7 +100,9 @@ def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: As
 @command(app, "keywright webhook rotate-secret 1")
 @with_installation
 def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = False) -> None:
-    """Make a new secret. For 24 hours, deliveries are signed with both, so that the receiver can change."""
+    """Make a new secret for a webhook, and print it. For 24 hours, deliveries are signed with both secrets,
+    so that you can update the receiver.
+    """
     made: NewEndpoint = here.change(RotateSecret(context=here.context, endpoint_id=endpoint_id))
     _print_new(made, f"Webhook {endpoint_id} has a new secret.", as_json=as_json)
 
@@ -108,7 +110,7 @@ def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = Fal
 @command(app, "keywright webhook test 1")
 @with_installation
 def test(here: Installation, endpoint_id: _Id) -> None:
-    """Send an event webhook.tested to this webhook alone; a running server delivers it."""
+    """Send a webhook.tested event to this webhook only; a running server delivers it."""
     here.change(SendTest(context=here.context, endpoint_id=endpoint_id))
     output.print_line("The test is on its way: `keywright webhook deliveries` shows the result.")
 
@@ -127,7 +129,7 @@ def deliveries(
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the deliveries of a webhook, the oldest first; they are kept for 30 days."""
+    """List the deliveries of a webhook, oldest first; they are kept for 30 days."""
     if delivery_id is not None:
         _print_delivery(here, endpoint_id, delivery_id, as_json=as_json)
         return
@@ -161,7 +163,7 @@ def resend(
         ),
     ] = None,
 ) -> None:
-    """Send one delivery again, or all events since a moment in their order, of 30 days at most."""
+    """Send one delivery again, or all events since a time, in order; at most those of 30 days."""
     if (delivery_id is None) == (since is None):
         raise WrongUsage("Give either --delivery or --since")
     if delivery_id is not None:
