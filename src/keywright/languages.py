@@ -1,4 +1,4 @@
-"""Languages, each with a catalog of texts."""
+"""Languages and their catalogs of texts."""
 
 from functools import cached_property
 from gettext import GNUTranslations, NullTranslations
@@ -22,7 +22,7 @@ class Language:
 
     @cached_property
     def translations(self) -> NullTranslations:
-        """The texts; read when the first of them is needed."""
+        """The translated texts; the catalog is read on first use."""
         if self._catalog is None:
             return NullTranslations()
         from babel.messages.mofile import write_mo
@@ -36,13 +36,13 @@ class Language:
 
     @cached_property
     def locale(self) -> "Locale":
-        """What the language writes numbers, dates and times like."""
+        """The formats of numbers, dates and times."""
         from babel import Locale
 
         return Locale.parse(self.code, sep="-")
 
     @property
     def name(self) -> str:
-        """The language's name in itself: ``Deutsch``."""
+        """The language's own name: ``Deutsch``."""
         name = self.locale.get_display_name(self.locale) or self.code
         return name[:1].upper() + name[1:]

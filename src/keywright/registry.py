@@ -1,6 +1,6 @@
-"""The one list of handlers: the function that decides each command and answers each query.
+"""The registry of handlers: the function that decides each command and answers each query.
 
-It is handed to the executor, which knows no feature.
+The executor gets it as an argument, and depends on no feature.
 """
 
 from collections.abc import Callable
@@ -161,8 +161,9 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **clock.QUERY_HANDLERS,
     **stored_settings.QUERY_HANDLERS,
 }
-#: Queries answered by statements that each see all that must agree in the answer at one moment: with
-#: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.
+#: Queries that need no snapshot, because a single statement reads everything in the answer that must be
+#: consistent: for ``ValidateLicense``, the license and the device's place; names, usage and leases may be
+#: newer.
 SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
     {
         Validate,
@@ -180,7 +181,7 @@ SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
 
 
 def make_registry(limits: Callable[[], RecordLimits] = RecordLimits) -> Registry:
-    """The registry for one executor."""
+    """Return the registry of one executor."""
     names, pages = Names(), licensing_queries.Pages()
     return Registry(
         handlers=HANDLERS,
@@ -197,7 +198,7 @@ def make_registry(limits: Callable[[], RecordLimits] = RecordLimits) -> Registry
 
 
 def record_limits(settings: Settings) -> RecordLimits:
-    """The limits on the activations that are kept and listed."""
+    """Return the limits on the activations that are kept and listed."""
     return RecordLimits(settings.kept_records, settings.listed_records, settings.keep_deleted_days > 0)
 
 
@@ -206,7 +207,7 @@ def open_executor(
     limits: Callable[[], RecordLimits] = RecordLimits,
     on_queued: Callable[[], None] | None = None,
 ) -> Executor:
-    """An executor over a database, with every handler; closing it closes the database. Each batch asks for
-    its ``limits``; ``on_queued`` is called when a mail was queued.
+    """Open an executor over a database, with every handler; closing it closes the database. ``limits`` is
+    called for each batch, and ``on_queued`` when a mail was queued.
     """
     return Executor(storage, partial(make_registry, limits), on_queued)

@@ -1,1 +1,1 @@
-"""The loops of a server process that no request starts."""
+"""Background loops of a server process: work that no request starts."""

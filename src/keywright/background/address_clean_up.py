@@ -14,7 +14,7 @@ from keywright.maintenance.tasks import PurgeAddresses
 
 Answer = TypeVar("Answer")
 
-#: The most pieces of each table that are read in a row.
+#: The most batches of each table that one call processes.
 _MAX_PIECES = 20
 #: The time between two passes over all activations.
 _INTERVAL = timedelta(hours=12)
@@ -30,14 +30,14 @@ class Ask(Protocol):
     """Reads from the database, outside the event loop."""
 
     async def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
-        """The answer to the question."""
+        """Run the read, and return its result."""
 
 
 class AddressCleanUp:
-    """Deletes addresses that are older than ``find_days`` returns; 0 keeps them for ever.
+    """Deletes addresses that are older than the number of days that ``find_days`` returns; 0 keeps them.
 
-    There is no index on the age: every activation would pay for it. So each pass reads all activations in the
-    order of the table, and the next pass starts some hours later.
+    The age has no index, which would slow down every activation. So each pass reads all activations in the
+    order of the table, and the next pass starts hours later.
     """
 
     def __init__(self, ask: Ask, change: Change, find_days: Callable[[], int]) -> None:
@@ -48,7 +48,7 @@ class AddressCleanUp:
         self._pauses_until: datetime | None = None
 
     async def delete_some(self, now: datetime) -> None:
-        """Read the next pieces of both tables, and delete what is old in them."""
+        """Process the next batches of both tables: delete the old addresses in them."""
         days = self._find_days()
         if not days:
             return
@@ -80,7 +80,7 @@ class AddressCleanUp:
                 await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before, places=found))
             if places.after is None:
                 self._after, self._pauses_until = _FIRST, now + _INTERVAL
-                # Once in a pass, even where no activation and no event is old.
+                # Once per pass even if nothing is old: the command also clears addresses of refused calls.
                 await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before))
                 return
             self._after = places.after

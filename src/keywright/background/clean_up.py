@@ -1,4 +1,4 @@
-"""Delete what is kept for a time only, every hour: idempotency records, sign-ins, jobs."""
+"""Delete expired records every hour: idempotency records, sign-ins, events, jobs and others."""
 
 import asyncio
 import logging
@@ -26,26 +26,26 @@ from keywright.provisioning.releases.notices import PurgeRecipients
 from keywright.provisioning.shops.commands import PurgeShopEvents
 from keywright.search.statistics import CountDevices, PurgeRefusals
 
-#: How long the answers to calls with an idempotency key are kept.
+#: How long responses to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
-#: How long calls that were refused are kept.
+#: How long refused calls are kept.
 REFUSALS_KEPT = timedelta(days=30)
 _INTERVAL = timedelta(hours=1)
-#: The pause after a turn that the database was too busy for, in seconds, and how many such turns in a row are
-#: normal.
+#: The pause after a run that failed because the database was busy, in seconds, and how many such runs in a
+#: row are normal.
 _PAUSE_WHEN_BUSY, _MAX_BUSY = 60.0, 4
-#: The pause while the clock is in doubt, in seconds.
+#: The pause while the clock is not trusted, in seconds.
 _PAUSE_IN_DOUBT = 60.0
-#: The pause between two steps, in seconds, in which calls are answered.
+#: The pause between two steps, in seconds, which leaves the database to calls.
 _PAUSE = 0.01
-#: A larger change of the clock is a jump.
+#: A larger change of the clock counts as a jump.
 _MAX_CLOCK_CHANGE = timedelta(minutes=30)
 
 log = logging.getLogger(__name__)
 
 
 class KeptDays(NamedTuple):
-    """For how many days each is kept: the settings of the same names."""
+    """Retention times in days: the settings of the same names."""
 
     keep_events_days: int
     keep_deleted_days: int
@@ -56,11 +56,10 @@ class KeptDays(NamedTuple):
 
 
 async def clean_up(desk: Desk, find_days: Callable[[], KeptDays], is_clock_right: IsClockRight) -> None:
-    """Delete what is old, until this is cancelled. The days are settings.
+    """Delete expired records every hour, until this is cancelled. The retention times are settings.
 
-    The age of a record is measured by the clock, and clocks jump. While the clock is in doubt, nothing is
-    deleted; nor after a jump, or what looks like one, for as long as answers must be kept, measured by the
-    monotonic clock.
+    The age of a record depends on the clock, and clocks jump. While the clock is not trusted, nothing is
+    deleted; nor for ``ANSWERS_KEPT`` (by the monotonic clock) after a jump, or what looks like one.
     """
     resumes_at, offset, turns = 0.0, _clock_offset(datetime.now(UTC)), _Turns()
     while True:
@@ -82,12 +81,12 @@ async def clean_up(desk: Desk, find_days: Callable[[], KeptDays], is_clock_right
 
 
 def _clock_offset(now: datetime) -> timedelta:
-    """The difference between the clock and the monotonic clock; it changes when the clock jumps."""
+    """Return the difference between the clock and the monotonic clock, which changes when the clock jumps."""
     return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
 
 
 async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
-    """Delete what is old. Returns False when the clock looks wrong. Raises the desk's faults."""
+    """Delete expired records. Return False if the clock looks wrong. Raises the desk's faults."""
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     while deleted := await desk.execute(purge):
         await asyncio.sleep(0)
@@ -109,8 +108,8 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
 
 
 async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
-    """Delete events that are too old, and those of which a license has too many. Returns False when the clock
-    looks wrong.
+    """Delete events that are too old, and surplus events of licenses that have too many. Return False if the
+    clock looks wrong.
     """
     before = now - timedelta(days=keep_days) if keep_days else None
     while True:
@@ -129,15 +128,15 @@ async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
 
 
 class _Turns:
-    """Counts turns in a row that the database was too busy for. Calls come first: a turn like that is worth a
-    warning only when it happens again and again.
+    """Counts consecutive runs that failed because the database was busy. Calls have priority, so such a
+    failure is worth a warning only if it repeats.
     """
 
     def __init__(self) -> None:
         self._busy_turns = 0
 
     def pause_after(self, fault: KeywrightError) -> float:
-        """The pause after a turn that ended with this fault, in seconds; logs the fault."""
+        """Log the fault of a run, and return the pause after it, in seconds."""
         reason = str(fault) or fault.fill(fault.sentence)
         if not isinstance(fault, Unavailable):
             log.warning("old answers and events could not be deleted: %s", reason)
@@ -153,26 +152,27 @@ class _Turns:
         return _INTERVAL.total_seconds() if is_unusual else _PAUSE_WHEN_BUSY
 
     def reset(self) -> None:
-        """A turn was finished."""
+        """Start counting anew after a successful run."""
         self._busy_turns = 0
 
 
-#: How long files and jobs are kept after the end of the job.
+#: How long the files of jobs are kept after the job's end.
 FILES_KEPT = timedelta(hours=24)
-#: The same of license files, which mails that wait need, too.
+#: How long license files are kept: mails that wait need them, too.
 LICENSE_FILES_KEPT = timedelta(days=14)
+#: How long jobs are kept after their end.
 JOBS_KEPT = timedelta(days=90)
-#: The pause between two steps, in seconds, in which calls are answered.
+#: The pause between two steps, in seconds, which leaves the database to calls.
 _PAUSE_OF_JOBS = 0.001
 
 
 async def delete_old_jobs(ask: Ask, change: Change) -> None:
-    """Delete old files and jobs in small steps."""
+    """Delete expired files and jobs, in small steps."""
     before, before_mailed = read_clock() - FILES_KEPT, read_clock() - LICENSE_FILES_KEPT
     find = partial(job_store.find_job_with_old_file, before=before, before_mailed=before_mailed)
     while (job_id := await ask(find)) is not None:
         await _repeat(change, PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
-        # A replica may need a moment until it has the change, too.
+        # A replica may need a moment to apply the change.
         await asyncio.sleep(_PAUSE_OF_JOBS)
     before = read_clock() - JOBS_KEPT
     if await ask(partial(job_store.has_old_jobs, before=before)):
@@ -180,6 +180,6 @@ async def delete_old_jobs(ask: Ask, change: Change) -> None:
 
 
 async def _repeat(change: Change, command: Command) -> None:
-    """Execute the command until it has nothing left to do."""
+    """Execute the command until nothing is left to do."""
     while await change(command):
         await asyncio.sleep(_PAUSE_OF_JOBS)

@@ -1,5 +1,5 @@
-"""Whether the clock of this server can be believed. While not, nothing is deleted because of its age, no
-moment of a license is passed, and no mail and no webhook is sent.
+"""Decide whether this server's clock can be trusted. While it is not, nothing is deleted because of its age,
+no event of an expiry is made, no usage period is closed, and no mail or webhook is sent.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from keywright.engine.desk import Desk
 from keywright.maintenance.clock import is_plausible
 from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
-#: A clock that goes on for so long is trusted, whatever time it shows.
+#: A clock that has been running for this long is trusted, whatever time it shows.
 DOUBTED_FOR = timedelta(hours=48)
-#: The time between two looks, and between two saves of a moment that was believed, in seconds.
+#: The time between two checks, and between two saves of a trusted time, in seconds.
 _INTERVAL, _SAVE_INTERVAL = 10.0, 1800.0
 
 log = logging.getLogger(__name__)
 
 
 class ClockGuard:
-    """Compares the clock with the last moment that was believed; doubts it until ``look`` was called."""
+    """Compares the clock with the last trusted time; it trusts no clock until ``look`` was called."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -35,7 +35,7 @@ class ClockGuard:
         self._next_save = 0.0
 
     def is_right(self) -> bool:
-        """Whether the clock can be believed now."""
+        """Return whether the clock can be trusted now."""
         now = read_clock()
         is_right = self._believed is not None and is_plausible(now, self._believed)
         if is_right:
@@ -43,8 +43,8 @@ class ClockGuard:
         return is_right
 
     async def look(self) -> None:
-        """Decide anew about a clock that is in doubt, and save a moment that is not. Raises the desk's
-        faults.
+        """Check a clock again that is not trusted; save the time of a trusted one now and then. Raises the
+        desk's faults.
         """
         if not self.is_right():
             await self._doubt(read_clock())
@@ -76,7 +76,7 @@ class ClockGuard:
 
 @asynccontextmanager
 async def watching_clock(desk: Desk) -> AsyncIterator[ClockGuard]:
-    """Decide about the clock before the block, and look again and again until its end."""
+    """Check the clock before the block, and repeatedly until the end of the block."""
     guard = ClockGuard(desk)
     with suppress(KeywrightError):
         await guard.look()

@@ -1,4 +1,4 @@
-"""Count in memory what happens often, and save the counts every few seconds."""
+"""Count frequent occurrences in memory, and save the counts every few seconds."""
 
 import asyncio
 from datetime import datetime
@@ -13,9 +13,9 @@ from keywright.search.statistics import SaveCounters
 
 #: The most license keys that are counted between two saves.
 _MAX_KEYS = 1_000
-#: The most products of which validations are counted between two saves.
+#: The most products whose validations are counted between two saves.
 _MAX_PRODUCTS = 1_000
-#: The most releases of which something is counted between two saves.
+#: The most releases whose checks, offers or downloads are counted between two saves.
 _MAX_RELEASES = 1_000
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 10.0
@@ -43,17 +43,17 @@ class Counters:
         self.forwarded_blindly = 0
         #: Successful validations.
         self.validations = 0
-        #: The same of licenses of a product.
+        #: Successful validations by product ID.
         self.product_validations: dict[int, int] = {}
         #: Activations and reactivations that were refused at the limit, by license key.
         self.refused: dict[str, int] = {}
-        #: Checks by programs that have a release, offers of it, and downloads, by number and what it was.
+        #: Checks by programs that have a release, its offers and its downloads, by the release's ID and kind.
         self.releases: dict[tuple[int, str], int] = {}
-        #: The last use of each API key, by number.
+        #: The last use of each API key, by ID.
         self.used_api_keys: dict[int, datetime] = {}
-        #: Saved by itself, less often.
+        #: Saved separately, less often.
         self.last_seen = LastSeen()
-        #: Saved by itself.
+        #: Saved separately.
         self.refusals = Refusals()
 
     def count_validation(self, product_id: int | None) -> None:
@@ -80,7 +80,7 @@ class Counters:
             counts[key] = counts.get(key, 0) + times
 
     def take(self) -> SaveCounters | None:
-        """Return the counts, and start again from zero; None when nothing was counted."""
+        """Return the command that saves the counts, and reset them; None if nothing was counted."""
         counted = (self.validations, self.refused, self.releases, self.used_api_keys, self.forwarded_blindly)
         if not any(counted):
             return None
@@ -127,8 +127,8 @@ async def _save(desk: Desk, counters: Counters) -> None:
     try:
         await desk.execute(command)
     except FateUnknown:
-        # They may be saved: to count nothing is better than to count twice.
+        # They may have been saved: losing counts is better than counting twice.
         counters.used_api_keys = {**command.used_api_keys, **counters.used_api_keys}
     except KeywrightError:
-        # The database may be there the next time.
+        # The database may be available the next time.
         counters.give_back(command)

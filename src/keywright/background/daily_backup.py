@@ -17,7 +17,7 @@ from keywright.events.model import RecordEvent
 from keywright.maintenance.backup.manifest import Backups
 from keywright.maintenance.tasks import PROGRAM, Task, TaskRunner, backup_event
 
-#: The time between two checks whether a backup is due, and the time until another try after a failure, in
+#: The time between two checks whether a backup is due, and the pause before a retry after a failure, in
 #: seconds.
 _CHECK_INTERVAL, _RETRY_INTERVAL = 20.0, 600.0
 
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 
 async def back_up_daily(desk: Desk, settings: Settings, is_clock_right: IsClockRight) -> None:
-    """Make a backup whenever one is due, until this is cancelled; nothing while none are wanted.
+    """Make a backup whenever one is due, until this is cancelled; none while the setting is empty.
 
-    A backup that was missed because no server ran is made when one runs again. Of several server processes
-    that share a data directory, one makes it.
+    A backup that was missed because no server ran is made once a server runs again. Of several server
+    processes that share a data directory, only one makes it.
     """
     backups = Backups(settings.data_dir / "backups", database_path(settings.database_url_in_force))
     while True:
@@ -44,18 +44,18 @@ async def back_up_daily(desk: Desk, settings: Settings, is_clock_right: IsClockR
 
 
 def find_due_time(now: datetime, daily_at: time) -> datetime:
-    """The last time at which a backup was due."""
+    """Return the last time at which a backup was due."""
     today = datetime.combine(now.date(), daily_at, UTC)
     return today if now >= today else today - timedelta(days=1)
 
 
 async def _make(path: Path, settings: Settings, desk: Desk) -> bool:
-    """Make a backup and record an event. Returns False when another task is running."""
+    """Make a backup and record an event. Return False if another task is running."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Task] = loop.create_future()
 
     def finish(task: Task) -> None:
-        # There is no loop any more when the server has ended.
+        # The loop is closed if the server has stopped.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set_result, task)
 

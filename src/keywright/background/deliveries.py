@@ -1,7 +1,7 @@
-"""Deliver webhooks, evenly spread, beside the calls that this server process answers.
+"""Deliver webhooks at an even rate, while this server process answers calls.
 
-An endpoint is worked on by one process at a time, in steps that go through the desk like calls; requests are
-sent between the steps. Each endpoint has a task of its own, so that one which does not answer slows no other.
+One process at a time works on an endpoint, in steps that go through the desk like calls; requests are sent
+between the steps. Each endpoint has its own task, so that an endpoint that does not answer slows no other.
 """
 
 import asyncio
@@ -34,24 +34,24 @@ from keywright.signing.model import LoadedKeys
 
 #: The most deliveries that begin in a second.
 _MOST = 500.0
-#: The most of them for each second of processor time that this process gets, while calls wait: then calls
-#: wait for what a delivery takes, and a process that gets little time has as much less for deliveries.
+#: The most and the fewest while calls wait, which each delivery delays: the most for a process with a whole
+#: processor, fewer in proportion for one with a smaller share.
 _MOST_WHEN_BUSY, _LEAST_WHEN_BUSY = 230.0, 20.0
-#: Calls wait, when they do at this part of the moments; and the weight of a moment.
+#: The process is busy if calls wait in this part of the samples; and the weight of a sample in the average.
 _BUSY, _WEIGHT = 0.4, 0.05
-#: Deliveries begin together that are less than this apart, in seconds: to wait has its price, too.
+#: Deliveries that are less than this apart begin together, in seconds: waiting has a cost, too.
 _GRAIN = 0.02
-#: The time over which the processor time is measured, at least, in seconds.
+#: The shortest time over which processor time is measured, in seconds.
 _LOOK_INTERVAL = 0.5
 
 
 class Pace:
-    """The turns of all deliveries of a server process."""
+    """Limits the rate of all deliveries of a server process."""
 
     def __init__(self, count_waiting: Callable[[], int]) -> None:
-        """``count_waiting`` returns the number of calls that wait now."""
+        """``count_waiting`` returns the number of calls that are waiting."""
         self._count_waiting = count_waiting
-        #: The commands of deliveries themselves that have no outcome yet.
+        #: The number of the deliveries' own commands that are waiting.
         self.own_commands = 0
         self._waiting = 0.0
         self._rate_when_busy = _MOST_WHEN_BUSY
@@ -60,11 +60,11 @@ class Pace:
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls wait most of the time."""
+        """Whether calls wait a large part of the time."""
         return self._waiting > _BUSY
 
     def look(self) -> None:
-        """Find out how much of the processor this process gets, from time to time."""
+        """Measure this process's share of the processor, from time to time."""
         self._note()
         used, now = process_time(), monotonic()
         if now - self._looked_at < _LOOK_INTERVAL:
@@ -86,7 +86,7 @@ class Pace:
         self._waiting += _WEIGHT * ((self._count_waiting() > self.own_commands) - self._waiting)
 
 
-#: The most characters of an answer that are kept.
+#: The most characters of a receiver's answer that are stored.
 _MAX_KEPT = 500
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ log = logging.getLogger(__name__)
 async def time_attempt(
     due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
 ) -> Attempt:
-    """Send one delivery; what came of it, and how long that took. Raises nothing."""
+    """Send one delivery; return the result and how long it took. Raises nothing."""
     began = monotonic()
     try:
         attempt = await _attempt(due, endpoint, known, signer, sender)
@@ -111,7 +111,7 @@ async def _attempt(
     """Send one delivery."""
     delivery, now = due.delivery, datetime.now(UTC)
     body = body_of(due, endpoint.payload)
-    # The clock may have been behind when the event happened.
+    # The clock may have been behind when the event was recorded.
     happened_at = None if due.event is None else max(due.event.occurred_at, delivery.created_at)
     if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
         return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
@@ -125,31 +125,31 @@ async def _attempt(
     return Attempt(delivery.id, answer.status, answer.text[:_MAX_KEPT], 0, retry_after)
 
 
-#: The time between two steps of an endpoint, while more events are to be looked at, while calls wait, and the
-#: longest between two while requests are on their way, in seconds.
+#: The time between two steps of an endpoint, in seconds: usually, while there are more events to read, while
+#: calls wait, and the longest time while requests are in flight.
 _STEP_INTERVAL, _MORE_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 0.1, 0.5, 2.0
-#: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
+#: The most deliveries of an endpoint that may be in progress, and the most concurrent requests to it.
 _MAX_TAKEN, _MAX_IN_FLIGHT = 160, 24
-#: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
+#: The time after a step within which its requests must begin, in seconds, so that they end before the claim.
 _BEGIN_WITHIN = store.ENDPOINTS.holds_for.total_seconds() - TIMEOUT - 2.0
-#: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
+#: The pause of an endpoint after a step that found nothing to do, in seconds.
 _COOL_DOWN = 0.4
-#: The same for one that has as many deliveries waiting as it may have.
+#: The pause of an endpoint with the maximum number of waiting deliveries, in seconds.
 _FULL_PAUSE = 30.0
-#: The signing key is read again after so many seconds: it may have been rotated.
+#: The time after which the cached signing key is read again, in seconds: it may have been rotated.
 _KEY_KNOWN_FOR = 5.0
 _MAX_STOPPING = 3.0
 
 
 class Deliveries(Handler):
-    """Works on the endpoints that have something to be done. Belongs to one event loop."""
+    """Works on the endpoints that have deliveries or events to process. Belongs to one event loop."""
 
     kind, name, most, needs_clock = store.ENDPOINTS, "webhook", rules.MAX_ENDPOINTS, True
 
     def __init__(
         self, desk: Desk, queue: Queue, *, allowed: Collection[Network], resolve: Resolve = resolve
     ) -> None:
-        """``allowed`` are the networks that a setting allows."""
+        """``allowed`` are the networks in the setting ``webhook_networks``."""
         self.desk = desk
         self.queue = queue
         self.keys = _SigningKeys(desk)
@@ -158,7 +158,7 @@ class Deliveries(Handler):
         self._outages: dict[int, Outage] = {}
 
     async def work(self, item: Item) -> float:
-        """Work on an endpoint until nothing is left to be done."""
+        """Work on an endpoint until nothing is left to do."""
         outage = self._outages.setdefault(item.id, _new_outage(item.id))
         worker = _Worker(self, item, outage)
         await worker.run()
@@ -166,7 +166,7 @@ class Deliveries(Handler):
 
 
 class _Worker:
-    """Works on one endpoint until nothing is left to be done."""
+    """Works on one endpoint until nothing is left to do."""
 
     def __init__(self, deliveries: Deliveries, item: Item, outage: Outage) -> None:
         self._all, self._desk, self._queue = deliveries, deliveries.desk, deliveries.queue
@@ -175,23 +175,23 @@ class _Worker:
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._sender: Sender | None = None
         self._url = ""
-        #: The deliveries that were taken, and those of them that wait for their turn.
+        #: The deliveries in progress, and those of them whose request has not begun.
         self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._waiting: set[int] = set()
         self._attempts: list[Attempt] = []
         self._can_step = asyncio.Event()
-        #: When the claim was extended, and whether nothing can be delivered.
+        #: When the claim was last extended, and whether the endpoint is failing.
         self._held_at = 0.0
         self._is_failing = False
-        #: Whether a delivery was taken.
+        #: Whether a delivery succeeded.
         self._has_delivered = False
-        #: Whether there was anything to do; and whether more events are to be looked at.
+        #: Whether there was anything to do; and whether there are more events to read.
         self.has_worked = self._has_more = False
-        #: Whether the last step could make no delivery, because as many wait as may.
+        #: Whether the last step made no delivery because the maximum number is waiting.
         self.is_full = False
 
     async def run(self) -> None:
-        """Take one step after the other. What could not be saved is attempted again by another process."""
+        """Take one step after the other. Deliveries whose result could not be saved are attempted again."""
         try:
             while await self._step():
                 await self._wait()
@@ -204,11 +204,11 @@ class _Worker:
                 self._sender.close()
 
     async def _step(self) -> bool:
-        """Take a step, and begin its requests. Returns False when the work is over."""
+        """Take a step, and begin its requests. Return False when the work is finished."""
         self._all.pace.look()
         if self._queue.is_stopping.is_set() or not self._queue.is_clock_right():
             return False
-        # Turns are shared: an endpoint that has taken nothing yet gets few of them.
+        # All endpoints share the rate: one that has accepted nothing yet gets only a few deliveries.
         most = _MAX_TAKEN if self._has_delivered else rules.PROBES
         step = await self._submit(limit=max(0, most - len(self._in_flight)))
         if step.is_over or step.endpoint is None:
@@ -244,7 +244,7 @@ class _Worker:
         return step
 
     async def _wait(self) -> None:
-        """Wait until all that was taken is begun and there are results, and a moment for more of them."""
+        """Wait until all requests have begun and there are results, then a moment for more results."""
         usual = _MORE_INTERVAL if self._has_more else _STEP_INTERVAL
         usual = _BUSY_INTERVAL if self._all.pace.is_busy else usual
         pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if self._is_failing else usual))
@@ -259,7 +259,7 @@ class _Worker:
         return bool(self._attempts) and not self._waiting
 
     async def _finish(self) -> None:
-        """Wait a moment for requests on their way, save what came of them, and give up the claim."""
+        """Wait a moment for requests in flight, save their results, and release the claim."""
         self._drop_waiting()
         if self._in_flight:
             await asyncio.wait([*self._in_flight.values()], timeout=_MAX_STOPPING)
@@ -269,7 +269,7 @@ class _Worker:
         await self._submit(is_last=True)
 
     def _drop_waiting(self) -> None:
-        """Let go the deliveries that have not begun; they are taken again."""
+        """Drop the deliveries whose request has not begun; a later step takes them again."""
         for one in self._waiting:
             self._in_flight.pop(one).cancel()
         self._waiting.clear()
@@ -289,22 +289,22 @@ class _Worker:
         async with self._slots:
             await self._all.pace.wait()
             self._waiting.discard(number)
-            # Later, the claim could end before the request does; then the delivery is taken again.
+            # After this time, the claim could end before the request does; a later step takes the delivery.
             if monotonic() - self._held_at < _BEGIN_WITHIN:
                 attempt = await time_attempt(due, endpoint, known, signer, sender)
                 self._note(attempt, endpoint)
-                # Looked up only now: a step may have taken the list while the request was on its way.
+                # Read the attribute only now: a step may have replaced the list during the request.
                 self._attempts.append(attempt)
         del self._in_flight[number]
         if self._has_results or not self._in_flight:
             self._can_step.set()
 
     def _note(self, attempt: Attempt, endpoint: Endpoint) -> None:
-        """Log when a receiver begins to fail, and when it takes deliveries again."""
+        """Log when a receiver begins to fail, and when it accepts deliveries again."""
         if attempt.is_delivered:
             self._outage.end()
         elif not attempt.is_hopeless:
-            # Neither the path nor the receiver's answer: they may hold a secret.
+            # Do not log the path or the receiver's answer: they may contain a secret.
             reason = attempt.answer if attempt.status is None else f"status {attempt.status}"
             self._outage.note(f"{urlsplit(endpoint.url).hostname}: {reason}")
 
@@ -315,7 +315,7 @@ def _new_outage(endpoint_id: int) -> Outage:
 
 
 class _SigningKeys:
-    """The key that signs, as it was some seconds ago."""
+    """A cache of the current signing key, for some seconds."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

@@ -1,7 +1,7 @@
-"""Work on jobs, beside the calls that this server process answers.
+"""Work on jobs, while this server process answers calls.
 
 Each step of a job goes through the desk like a call, one at a time and with a pause after it, so that calls
-keep their speed. A thread with a connection of its own reads what a step needs to know.
+are not slowed down. A thread with its own connection reads the data that a step needs.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from keywright.jobs.planning import Plan
 #: The pause after an unexpected error, and the time between two clean-ups, in seconds.
 _PAUSE = 1.0
 _CLEAN_UP_INTERVAL = 60.0
-#: How long one job is worked on before the next one, in seconds.
+#: The time slice of a job, after which another job may continue, in seconds.
 _TURN = 2.0
-#: A job fails after so many unexpected errors in a row.
+#: The number of consecutive unexpected errors after which a job fails.
 _MAX_FAULTS = 3
-#: The pause after a step, in durations of that step: on an idle process, and on one with calls to answer all
-#: the time.
+#: The pause after a step, as a multiple of the step's duration: in an idle process, and in one that answers
+#: calls all the time.
 _SHORT_PAUSE, _LONG_PAUSE = 1.0, 4.0
 #: The shortest pause, and the longest addition for a busy process, in seconds.
 _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.5
-#: A job fails after so many steps in a row that took the database too long. After each, the steps are half as
-#: large; after six, none has more than one license.
+#: The number of consecutive timeouts of steps after which a job fails. Each one halves the size of the steps;
+#: after six, a step has one license at most.
 _MAX_TIMEOUTS = 8
 _TOO_SLOW = (
     "A step took too long again and again, even with a single license. Something blocks the database, or "
@@ -58,11 +58,11 @@ class JobRunner(Handler):
     def __init__(
         self, desk: Desk, storage: Storage, queue: Queue, *, keep_addresses_days: Callable[[], int]
     ) -> None:
-        """``keep_addresses_days`` reads the setting."""
+        """``keep_addresses_days`` returns the value of that setting."""
         self._desk = desk
         self._queue = queue
         self._aside = Aside(storage, "jobs")
-        #: By job: unexpected errors in a row, timeouts in a row, and how often its steps are halved.
+        #: By job: consecutive unexpected errors, consecutive timeouts, and how often its steps were halved.
         self._faults: Counter[int] = Counter()
         self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
@@ -70,17 +70,17 @@ class JobRunner(Handler):
         self._cleaning = asyncio.create_task(self._clean_up())
 
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Wait for the end of the step of the job in progress, which is released then."""
+        """Stop the clean-up; the job in progress finishes its step, and is released."""
         self._cleaning.cancel()
         self._aside.stop()
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Close the connection."""
         await asyncio.wait([self._cleaning])
         await self._aside.close()
 
     async def work(self, item: Item) -> float:
-        """Work on a job for a while."""
+        """Work on a job for one time slice."""
         job: Job | None = await self._queue.claim(self.kind, item)
         if job is None:
             return _PAUSE
@@ -119,7 +119,7 @@ class JobRunner(Handler):
             self._halvings += Counter()
 
     async def _count_timeout(self, job: Job) -> None:
-        """Make the steps of this job smaller, or fail it."""
+        """Halve the steps of this job, or fail it after too many timeouts."""
         self._timeouts[job.id] += 1
         self._halvings[job.id] += 1
         log.warning("a step of job %d took too long; the next one is half as large", job.id)
@@ -128,7 +128,7 @@ class JobRunner(Handler):
             await self._fail(job, _TOO_SLOW)
 
     async def _count_fault(self, job: Job) -> float:
-        """Fail this job after some; returns the pause before the next attempt."""
+        """Fail this job after too many errors; return the pause before the next attempt."""
         self._faults[job.id] += 1
         if self._faults[job.id] < _MAX_FAULTS:
             return _PAUSE
@@ -143,7 +143,7 @@ class JobRunner(Handler):
             await self._desk.execute(FailJob(context=context, job_id=job.id, claimed_by=own, reason=reason))
 
     async def _pause(self, seconds: float) -> None:
-        """Pause after a step that took ``seconds``: longer while calls wait or the process is busy."""
+        """Pause after a step that took ``seconds``; longer while calls wait or the process is busy."""
         wall, processor = monotonic(), process_time()
         is_busy = self._desk.waiting > 0
         await asyncio.sleep(max(_MIN_PAUSE, seconds * _SHORT_PAUSE))
@@ -154,7 +154,7 @@ class JobRunner(Handler):
         await asyncio.sleep(min(_MAX_PAUSE, addition))
 
     async def _clean_up(self) -> None:
-        """Delete old jobs and files, and old addresses, from time to time."""
+        """Delete old jobs, files and addresses at regular intervals."""
         waits = Waits("old jobs and addresses have to wait")
         while True:
             try:

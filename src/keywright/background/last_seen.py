@@ -1,5 +1,5 @@
-"""Remember when licenses were validated and activations were seen, and save it every few minutes: it costs a
-call no commit.
+"""Remember when licenses were validated and activations were seen, and save it every few minutes, so that a
+call needs no commit for it.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from keywright.licensing.activations.model import SaveLastSeen
 
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 300.0
-#: The most licenses and activations that are remembered between two saves; of those that come later, the
-#: next interval may remember some.
+#: The most licenses and activations that are remembered between two saves; others are ignored until the next
+#: interval.
 MAX_REMEMBERED = 100_000
 #: The most rows in one transaction.
 _MAX_ROWS = 1_000
 
 
 class LastSeen:
-    """When what exists was seen since the last save; nothing that a caller invents takes space here."""
+    """When licenses and activations were last seen since the last save; only existing ones take space."""
 
     __slots__ = ("_seen", "_versions")
 
     def __init__(self) -> None:
-        #: The versions that activations have now, where they are other ones.
+        #: The new versions of activations whose version has changed.
         self._versions: dict[tuple[int, int], str] = {}
         #: In seconds since 1970, by license and activation; activation 0 is a validation of the license.
         self._seen: dict[tuple[int, int], int] = {}
@@ -40,8 +40,8 @@ class LastSeen:
         is_validation: bool,
         version: str | None = None,
     ) -> None:
-        """Remember an activation, with its version if that is a new one, and the license if it was validated.
-        This is part of every call of a program, and must cost next to nothing.
+        """Remember an activation, with its version if that has changed, and the license if it was validated.
+        This is part of every call of a program, and must be very fast.
         """
         seen, seconds = self._seen, int(now)
         if len(seen) < MAX_REMEMBERED or (license_id, activation_id or 0) in seen:
@@ -53,7 +53,7 @@ class LastSeen:
                     self._versions[license_id, activation_id] = version
 
     def take(self) -> list[SaveLastSeen]:
-        """The commands that save all, and start again with nothing."""
+        """Return the commands that save everything, and forget it."""
         seen, self._seen = iter(self._seen.items()), {}
         versions, self._versions = self._versions, {}
         context = Context(read_clock(), ORIGIN)
@@ -79,5 +79,5 @@ async def _save(desk: Desk, last_seen: LastSeen) -> None:
         try:
             await desk.execute(command)
         except KeywrightError:
-            # Each is seen again before long; nothing is worth a second attempt.
+            # Not retried: programs call again soon.
             continue

@@ -1,5 +1,5 @@
-"""Shared by the loops in the background: their origin, their clock, a task around a block, a thread with a
-connection.
+"""Helpers of the background loops: their origin and clock, a task that runs during a block, a thread with its
+own connection.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from keywright.db import ReadTransaction, Storage, run_read
 
 Answer = TypeVar("Answer")
 
-#: The origin of commands that no user and no caller has sent.
+#: The origin of commands that neither a user nor a caller has sent.
 ORIGIN = Origin("keywright", "", "")
-#: How long a read may take, in seconds, and how long while the server stops; then its connection is closed.
+#: The timeout of a read, and the one while the server stops, in seconds; then its connection is interrupted.
 READ_TIMEOUT, LAST_READ_TIMEOUT = 60.0, 2.0
-#: How long a loop may have to wait for the database before it is worth a warning, in seconds.
+#: How long a loop may have to wait for the database before that is logged as a warning, in seconds.
 _USUAL_WAIT = 60.0
 
 log = logging.getLogger(__name__)
 
-#: Whether the clock can be believed now.
+#: Returns whether the clock can be trusted now.
 IsClockRight = Callable[[], bool]
 
 
 def read_clock() -> datetime:
-    """The time now, in whole seconds."""
+    """Return the current time, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 @asynccontextmanager
 async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run the loop beside the block; cancel it at the end of the block and wait until it has ended."""
+    """Run the loop during the block; at the end of the block, cancel it and wait until it has ended."""
     task = asyncio.create_task(loop)
     try:
         yield
@@ -48,7 +48,7 @@ async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class Aside:
-    """A thread with a connection of its own. Belongs to one event loop."""
+    """A thread with its own database connection. Belongs to one event loop."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         self.storage = storage.clone()
@@ -57,11 +57,11 @@ class Aside:
         self._timers: list[asyncio.TimerHandle] = []
 
     def run(self, work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
-        """Work in the thread."""
+        """Run a function in the thread."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
-        """The answer to the question. Raises ``TookTooLong``."""
+        """Run a read in the thread, and return its result. Raises ``TookTooLong`` after a timeout."""
         async with self._is_free:
             began = monotonic()
             timeout = asyncio.get_running_loop().call_later(READ_TIMEOUT, self._interrupt)
@@ -75,15 +75,15 @@ class Aside:
                 timeout.cancel()
 
     def stop(self) -> None:
-        """Close the connection soon, if the thread is still reading then."""
+        """Interrupt the read after a short timeout, if it is still running."""
         self.call_later(LAST_READ_TIMEOUT, self._interrupt)
 
     def call_later(self, seconds: float, call: Callable[..., Any], *given: Any) -> None:
-        """Call it in the event loop after so long, unless this is closed before."""
+        """Call a function in the event loop after this time, unless this is closed before."""
         self._timers.append(asyncio.get_running_loop().call_later(seconds, call, *given))
 
     def cancel_calls(self) -> None:
-        """Call nothing later."""
+        """Cancel all calls of ``call_later``."""
         while self._timers:
             self._timers.pop().cancel()
 
@@ -98,8 +98,8 @@ class Aside:
 
 
 class Waits:
-    """The messages of the log while a loop has to wait for the database. Calls come first, and a restart of
-    the database takes its time: only when it goes on is it worth a warning, and then one a minute.
+    """Logs that a loop has to wait for the database. Calls have priority, and a restart of the database takes
+    time, so a warning is logged only if the wait continues, and then once a minute.
     """
 
     def __init__(self, sentence: str) -> None:
@@ -108,7 +108,7 @@ class Waits:
         self._errs_from = 0.0
 
     def log(self, fault: Exception) -> None:
-        """A turn came to nothing. Anything but a busy or absent database is a warning at once."""
+        """Log that a run failed. Anything but a busy or unavailable database is a warning at once."""
         if not isinstance(fault, KeywrightError):
             self._log_unexpected(fault)
             return
@@ -122,12 +122,12 @@ class Waits:
         log.log(level, "%s: %s", self._sentence, str(fault) or fault.fill(fault.sentence))
 
     def _log_unexpected(self, problem: Exception) -> None:
-        """A turn met an error that nobody expects: one a minute, as turns that all meet it fill the disk."""
+        """Log an unexpected error, at most once a minute: repeated tracebacks could fill the disk."""
         now = monotonic()
         if now >= self._errs_from:
             self._errs_from = now + _USUAL_WAIT
             log.error("%s: an unexpected error", self._sentence, exc_info=problem)
 
     def reset(self) -> None:
-        """A turn came to its end."""
+        """Note that a run succeeded."""
         self._warns_from = None

@@ -1,9 +1,8 @@
-"""Send what waits in the outbox, beside the calls that this server process answers.
+"""Send the mails in the outbox, while this server process answers calls.
 
-One mail at a time: its claim is durable before a byte goes to the SMTP server, and its outcome before the
-next one is claimed. So a mail is sent twice only if the server's answer, or this process, was lost between
-the two; then its next attempt counts that. Rendering and sending happen in a thread with a connection of its
-own.
+One mail at a time: its claim is durable before the first byte goes to the SMTP server, and its outcome before
+the next mail is claimed. So a mail is sent twice only if the server's answer is lost, or this process ends,
+between the two; the next attempt counts that. A thread with its own connection renders and sends the mails.
 """
 
 import asyncio
@@ -32,11 +31,11 @@ from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
 from keywright.events.model import OutboxMail
 
-#: The pause until an outcome that could not be written is written again, in seconds.
+#: The pause before an outcome that could not be saved is saved again, in seconds.
 _PAUSE = 1.0
-#: The pauses after the server could not be used, in seconds: twice as long each time.
+#: The first and the longest pause after a failure of the SMTP server, in seconds; each failure doubles it.
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
-#: How long a mail in progress may take while the process stops, in seconds.
+#: The timeout of the mail in progress while the process stops, in seconds.
 _LAST_TIMEOUT = 5.0
 _UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's log has more.")
 
@@ -44,14 +43,15 @@ log = logging.getLogger(__name__)
 
 
 def mail_settings_of(settings: Settings) -> MailSettings:
-    """What these settings define for every mail."""
+    """Return the settings that apply to every mail."""
     name, address = parseaddr(settings.mail_from or "")
     return MailSettings(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
 
 
 def send_test_mail(settings: Settings, address: str, now: datetime) -> AttemptOutcome:
-    """Send a mail with sample values at once, without the outbox. Slow: it waits for the SMTP server. Raises
-    ``ValueError`` for an address that no mail can have.
+    """Send a mail with sample values at once, bypassing the outbox. Slow: it waits for the SMTP server.
+
+    Raises ``ValueError`` for an address to which no mail can be sent.
     """
     from keywright.delivery.mail import message
 
@@ -80,31 +80,31 @@ class Mailer(Handler):
         self._settings = settings
         self._queue = queue
         self._aside = Aside(storage, "mail")
-        #: The connection to the server that the settings name; they may name another one later.
+        #: The SMTP server of the settings, which may change, and its connection.
         self._server: SmtpServer | None = None
         self._client: SmtpClient | None = None
         self._pause = 0.0
-        #: The attempts of this process by what they came to, for the metrics.
+        #: The attempts of this process by outcome, for the metrics.
         self.counts: Counter[Fate] = Counter()
 
     def is_ready(self) -> bool:
-        """Whether there is a server that sends mails."""
+        """Return whether an SMTP server is set."""
         return self._settings.smtp_url is not None
 
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Finish the mail in progress."""
+        """Let the mail in progress finish, within a timeout."""
         self._aside.stop()
         if self._client is not None:
             self._aside.call_later(_LAST_TIMEOUT, self._client.abort)
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Close the connections."""
         if self._client is not None:
             await self._aside.run(self._client.close)
         await self._aside.close()
 
     async def work(self, item: Item) -> float:
-        """Send a mail."""
+        """Claim a mail, send it, and save the outcome."""
         mail: OutboxMail | None = await self._queue.claim(self.kind, item)
         if mail is None:
             return _PAUSE
@@ -119,7 +119,7 @@ class Mailer(Handler):
         return self._pause
 
     async def _attempt(self, mail: OutboxMail) -> AttemptOutcome:
-        """Send a mail."""
+        """Send a mail in the thread; an error becomes an outcome."""
         try:
             return await self._aside.run(partial(self._send, mail))
         except Unavailable as fault:
@@ -129,8 +129,8 @@ class Mailer(Handler):
             return _UNEXPECTED
 
     def _send(self, mail: OutboxMail) -> AttemptOutcome:
-        """Read, render and send a mail. In the thread."""
-        # A server that sends no mail loads no templates.
+        """Read, render and send a mail. Runs in the thread."""
+        # Imported here: a server that sends no mail needs no templates.
         from keywright.delivery.mail import message
 
         client = self._connect()
@@ -158,7 +158,7 @@ class Mailer(Handler):
         return AttemptOutcome(Fate.SENT, composed.problem) if is_sent and composed.problem else outcome
 
     def _connect(self) -> SmtpClient | None:
-        """The client of the server that the settings name now. In the thread."""
+        """Return the client of the SMTP server in the current settings. Runs in the thread."""
         server = self._settings.smtp_server
         if server != self._server and self._client is not None:
             self._client.close()
@@ -167,7 +167,7 @@ class Mailer(Handler):
         return self._client
 
     def _note_server(self, outcome: AttemptOutcome) -> None:
-        """Leave a server alone for a while that cannot be used."""
+        """Back off from an SMTP server that failed."""
         if not outcome.is_servers_fault:
             self._pause = 0.0
             return
@@ -176,7 +176,7 @@ class Mailer(Handler):
         self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _MAX_PAUSE)
 
     async def _finish(self, mail: OutboxMail, outcome: AttemptOutcome) -> None:
-        """Write the outcome, again and again until the database takes it."""
+        """Save the outcome; retry until the database accepts it."""
         while True:
             command = FinishMail(
                 context=Context(read_clock(), ORIGIN),

@@ -1,5 +1,5 @@
-"""Make events of the moments of licenses that come by themselves: a license expires soon, or has expired; a
-period of a meter is over.
+"""Make the events of licenses that time causes: a license expires soon, or has expired; a period of a meter
+has ended.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from keywright.engine.desk import Desk
 from keywright.licensing.moments import FindMoments, PassMoments, Place
 from keywright.licensing.usage.model import ClosePeriods, FindDuePeriods
 
-#: The time between two looks, the pause between two steps, and the time until licenses are looked at again
-#: because their expiry may have been changed, in seconds.
+#: The polling interval, the pause between two steps, and the interval at which licenses are checked again
+#: because their expiry may have changed, in seconds.
 _INTERVAL, _PAUSE, _LOOK_AGAIN_INTERVAL = 5.0, 0.05, 3600.0
 
 log = logging.getLogger(__name__)
 
 
 async def pass_moments(desk: Desk, settings: Settings, is_clock_right: IsClockRight) -> None:
-    """Look again and again, until this is cancelled."""
+    """Poll for moments that have come, until this is cancelled."""
     looks_again_at, waits = 0.0, Waits("expiries have to wait")
     while True:
         now = read_clock()
@@ -49,21 +49,21 @@ async def pass_moments(desk: Desk, settings: Settings, is_clock_right: IsClockRi
 
 
 async def _pass(desk: Desk, step: PassMoments) -> None:
-    """Make events of the moments that have come."""
+    """Make the events of the moments that have come."""
     if await desk.query(FindMoments(now=step.context.now, days=step.days)):
         while await desk.execute(step) is not None:
             await asyncio.sleep(_PAUSE)
 
 
 async def _close_periods(desk: Desk, context: Context) -> None:
-    """Close the periods of meters that have been over for long enough."""
+    """Close the periods of meters that ended long enough ago."""
     while due := await desk.query(FindDuePeriods(now=context.now)):
         await desk.execute(ClosePeriods(context=context, license_ids=due))
         await asyncio.sleep(_PAUSE)
 
 
 async def _look_again(desk: Desk, step: PassMoments) -> None:
-    """Look at all licenses that have expired lately or will soon."""
+    """Check all licenses again that have expired lately or will expire soon."""
     after: Place | None = Place(0, 0)
     while after is not None:
         after = await desk.execute(replace(step, after=after))

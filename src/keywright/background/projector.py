@@ -1,5 +1,5 @@
-"""Find out which events are settled, and update the search terms from new ones, in small steps that take a
-part of the time: more of it while nothing else is done.
+"""Settle events, and update the search terms from new events, in small steps that use a limited share of the
+time, and a larger share while the process is idle.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from keywright.search.projector import MAX_EVENTS, Projected
 from keywright.search.statistics import ProjectEvents
 from keywright.search.terms_store import NEW_EVENTS
 
-#: The largest part of the time that steps may take, and while this process is idle: between steps, it uses no
-#: more than this part of a processor.
+#: The largest share of the time for steps, the one while this process is idle, and the share of a processor
+#: up to which it counts as idle between steps.
 _SHARE, _SHARE_WHEN_IDLE, _IDLE = 0.07, 0.5, 0.1
-#: How long a step should take, in seconds: changes that arrive meanwhile wait for it.
+#: The target duration of a step, in seconds: changes wait while it runs.
 _STEP_SECONDS = 0.02
-#: The least limit of events in a step, however slow it is: a small step is mostly its commit.
+#: The lowest limit of events in a step, however slow it is: the commit takes most of a small step.
 _MIN_EVENTS = 100
 #: The shortest pause between two steps when everything is up to date, in seconds.
 _INTERVAL = 1.0
-#: The pause between two looks at what is settled, in seconds.
+#: The polling interval while events are not settled, in seconds.
 _SETTLING_INTERVAL = 0.25
 #: The pause after the first fault, and the longest one, in seconds.
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 
 
 async def project_events(desk: Desk, queue: Queue) -> None:
-    """Take one step after the other while there are new events, until this is cancelled."""
+    """Update the search terms step by step while there are new events, until this is cancelled."""
     limit, pause, load, faults = _MIN_EVENTS, _INTERVAL, 0.0, _Faults()
     is_complete, bell = False, queue.add_bell(NEW_EVENTS)
     while True:
         used = process_time()
         await asyncio.sleep(pause)
-        # As it was in the last second or so.
+        # An average over the last second or so.
         load += min(pause, 1.0) * ((process_time() - used) / pause - load)
         if is_complete:
             await bell.wait()
@@ -61,22 +61,22 @@ async def project_events(desk: Desk, queue: Queue) -> None:
 
 
 async def settle_events(desk: Desk, queue: Queue) -> None:
-    """Find out what is settled while there are new events, until this is cancelled: webhooks and the event
-    feed wait for it. Nothing needs to be found out where one writes at a time.
+    """Settle events while there are new ones, until this is cancelled; webhooks and the event feed wait for
+    it. A database with a single writer does not need it.
     """
     if desk.is_local:
         return
     bell = queue.add_bell(UNSETTLED)
     while True:
         await bell.wait()
-        # While the database does not answer, the bell rings, too.
+        # The bell also rings while the database does not answer.
         with suppress(KeywrightError):
             while not await desk.execute(SettleEvents(context=Context(read_clock(), ORIGIN))):
                 await asyncio.sleep(_SETTLING_INTERVAL)
 
 
 class _TimedCall:
-    """Measures a call from when the desk begins to decide it; the time in the queue does not count."""
+    """Measures a call from the moment the desk begins to decide it, without its time in the queue."""
 
     is_gone = False
 
@@ -85,7 +85,7 @@ class _TimedCall:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the desk has begun; setting it starts the clock."""
+        """Whether the desk has begun; setting it starts the measurement."""
         return True
 
     @is_begun.setter
@@ -93,43 +93,43 @@ class _TimedCall:
         self._started = monotonic()
 
     def seconds(self) -> float:
-        """The time since the desk began, in seconds."""
+        """Return the time since the desk began, in seconds."""
         return monotonic() - self._started
 
 
 def _next_limit(limit: int, projected: Projected, seconds: float) -> int:
-    """The most events in the next step, after one with ``limit`` that took ``seconds``."""
+    """Return the limit of events in the next step, after one with ``limit`` that took ``seconds``."""
     if projected.rows < limit and seconds <= _STEP_SECONDS:
-        # It was quick because it found little.
+        # It was fast because it found few events.
         return limit
-    # At most twice as many: one quick step may be an exception.
+    # At most twice as many: one fast step may be an exception.
     wanted = int(min(projected.rows, limit) * min(_STEP_SECONDS / seconds, 2.0))
     return min(max(wanted, _MIN_EVENTS), MAX_EVENTS)
 
 
 def _pause_after(projected: Projected, seconds: float, share: float) -> float:
-    """The pause after a step that took ``seconds``, in seconds; steps may take this share of the time."""
+    """Return the pause in seconds after a step that took ``seconds``; ``share`` is the time for steps."""
     pause = seconds / share - seconds
     has_more = projected.rows and not projected.lag.is_complete
     return pause if has_more else max(pause, _INTERVAL)
 
 
 class _Faults:
-    """Faults in a row: the pauses grow, and it is logged once."""
+    """Backs off after consecutive faults, and logs them once."""
 
     def __init__(self) -> None:
         self._pause = _FIRST_PAUSE
         self._is_logged = False
 
     def pause_after(self, fault: KeywrightError) -> float:
-        """The pause after the fault, in seconds."""
+        """Return the pause after the fault, in seconds."""
         if isinstance(fault, StoreUnavailable) and not self._is_logged:
             self._is_logged = True
             log.warning("the search of the administration pages waits for the database: %s", fault)
         pause, self._pause = self._pause, min(2 * self._pause, _MAX_PAUSE)
-        # Anything else is a bug, which the desk has logged.
+        # Any other fault is a bug, which the desk has logged.
         return pause if isinstance(fault, Unavailable) else 10 * _MAX_PAUSE
 
     def reset(self) -> None:
-        """A step succeeded."""
+        """Reset the pause after a successful step."""
         self._pause, self._is_logged = _FIRST_PAUSE, False

@@ -1,8 +1,8 @@
-"""The work queue of a server process: it looks at the tables, and gives each kind of work its items.
+"""The work queue of a server process: it polls the tables, and passes items to the handlers of their kinds.
 
-One look finds the work of all kinds, of other loops, too: an idle server makes one statement at a time. A
-kind works on some items at once, and each item, or the kind as a whole, can be left alone for a while. The
-claims on what is at work here are renewed.
+One poll finds the work of all kinds and of other loops, so an idle server executes a single statement at a
+time. A handler works on a limited number of items at once; an item, or the kind as a whole, can be paused for
+a while. The claims on items in progress are renewed.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from keywright.db.rows import to_seconds
 from keywright.engine.desk import Desk
 from keywright.engine.queue import AT_ONCE, ClaimItem, Claims, HoldItems, Item, Kind, LookForWork
 
-#: The time between two looks, in seconds; an item that met an error is left alone for as long, at least.
+#: The polling interval, and the shortest pause of an item after an error, in seconds.
 _INTERVAL, _PAUSE = 0.5, 1.0
-#: After so many looks that found nothing, the time between two is so many times as long.
+#: The number of polls without work after which the interval grows, and by which factor.
 _IDLE_LOOKS, _WHEN_IDLE = 10, 2
 #: The longest wait of a loop for its bell, in seconds.
 _LONGEST_WAIT = 10.0
-#: A claim is renewed when less than this part of it is left.
+#: A claim is renewed when less than this part of its time is left.
 _RENEWED = 2 / 3
 
 log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ class Bell:
         self._has_rung = asyncio.Event()
 
     def ring(self) -> None:
-        """End the wait, or the next one. May be called in any thread."""
+        """End the current wait, or the next one. Thread-safe."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._has_rung.set)
 
     async def wait(self, longest: float = _LONGEST_WAIT) -> None:
-        """Wait until it has rung since the last wait, for so many seconds at most."""
-        # Not wait_for: before Python 3.12, one that is cancelled as it rings goes on.
+        """Wait until the bell has rung since the last wait, for at most ``longest`` seconds."""
+        # Not wait_for: before Python 3.12, it swallows a cancellation that coincides with the ring.
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):
                 await self._has_rung.wait()
@@ -63,32 +63,32 @@ class Handler:
     kind: Kind
     #: The name of an item in the log.
     name: str
-    #: The most items at a time. A kind with one at a time is left alone as a whole.
+    #: The most items at a time. If that is one, a pause applies to the whole kind.
     most: int
-    #: Whether nothing is begun while the clock is in doubt.
+    #: Whether no item is started while the clock is not trusted.
     needs_clock = False
 
     async def work(self, item: Item) -> float:
-        """Claim the item and work on it; returns for how many seconds it is left alone then."""
+        """Claim the item and work on it; return the pause after it, in seconds."""
         raise NotImplementedError
 
     def is_ready(self) -> bool:
-        """Whether it can work on items now; where it cannot, they wait."""
+        """Return whether it can work on items now; otherwise they wait."""
         return True
 
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Finish the work in progress, these tasks. The desk is still open."""
+        """Let the work in progress, in these tasks, come to its end. The desk is still open."""
 
     async def close(self) -> None:
-        """No work is in progress any more."""
+        """Release resources; no work is in progress any more."""
 
 
-#: Works on an item; returns for how many seconds it is left alone then.
+#: Works on an item; returns the pause after it, in seconds.
 Work = Callable[[], Awaitable[float]]
 
 
 class _Lane:
-    """The items of a kind in this process: what is at work, what waits for that, what is left alone."""
+    """The items of a kind in this process: those in progress, those that are ready, those that are paused."""
 
     def __init__(self, handler: Handler, claimed_by: str) -> None:
         self.handler = handler
@@ -98,18 +98,18 @@ class _Lane:
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.ready: list[Item] = []
         self.is_full = False
-        #: Until when, by item; a kind with one at a time has item 0.
+        #: The end of the pause, by item; item 0 stands for a kind with one item at a time.
         self._left_alone: dict[int, float] = {}
 
     def take(self, items: list[Item]) -> None:
-        """What a look has found."""
+        """Accept the items that a poll has found."""
         now = monotonic()
         self._left_alone = {one: until for one, until in self._left_alone.items() if until > now}
         self.ready = [one for one in self.claims.find_over(items) if one.id not in self.tasks]
         self.is_full = len(items) >= AT_ONCE
 
     def next(self) -> Item | None:
-        """The next item to work on now."""
+        """Return the next item to work on now, if there is one and room for it."""
         while self.ready and len(self.tasks) < self.handler.most:
             item = self.ready.pop(0)
             if item.id not in self.tasks and not self._left_alone.keys() & {0, item.id}:
@@ -117,11 +117,11 @@ class _Lane:
         return None
 
     def leave_alone(self, number: int, seconds: float) -> None:
-        """Begin nothing about this item for so long, or of this kind where it has one at a time."""
+        """Pause this item, or a kind with one item at a time, for so many seconds."""
         self._left_alone[number if self.handler.most > 1 else 0] = monotonic() + seconds
 
     def list_held(self, items: list[Item], now: int) -> list[Item]:
-        """Those of the items that are at work here and whose claims are to be renewed."""
+        """Return those of the items that are in progress here and whose claims must be renewed."""
         kind = self.handler.kind
         held = [one for one in items if one.id in self.tasks]
         if kind.claimed_by is None:
@@ -133,10 +133,10 @@ class _Lane:
 
 
 class Queue:
-    """Looks for work and begins it, while it is open. Belongs to one event loop."""
+    """Polls for work and starts it. Belongs to one event loop."""
 
     def __init__(self, desk: Desk, bell: Bell, is_clock_right: IsClockRight = lambda: True) -> None:
-        """``bell`` rings where there may be work at once."""
+        """``bell`` rings when there may be new work, which triggers a poll."""
         self._desk = desk
         self.is_clock_right = is_clock_right
         #: The name of this process in claims.
@@ -148,24 +148,24 @@ class Queue:
         self._waits = Waits("work in the background has to wait")
 
     def add(self, handler: Handler) -> None:
-        """Work on items of this kind."""
+        """Add a handler, which then gets the items of its kind."""
         self._lanes[handler] = _Lane(handler, self.name)
         self.bell.ring()
 
     def add_bell(self, question: Question) -> Bell:
-        """A bell that rings at each look at which the question finds a row. While the database does not
-        answer, it rings, too: the loop meets the same fault, and logs it.
+        """Return a bell that rings at each poll for which the question finds a row. It also rings while the
+        database does not answer: the loop then meets the same fault, and logs it.
         """
         bell = self._bells[question] = Bell()
         return bell
 
     async def claim(self, kind: Kind, item: Item) -> Any:
-        """The item, claimed; None where another process was faster."""
+        """Claim the item, and return what its kind reads of it; None if another process was faster."""
         command = ClaimItem(context=Context(read_clock(), ORIGIN), kind=kind, item=item, claimed_by=self.name)
         return await self._desk.execute(command)
 
     async def hold(self, kind: Kind, items: list[Item], *, is_over: bool = False) -> None:
-        """Renew the claims of this process on items or, with ``is_over``, give them up."""
+        """Renew the claims of this process on items; with ``is_over``, release them."""
         command = HoldItems(
             context=Context(read_clock(), ORIGIN),
             kind=kind,
@@ -176,14 +176,14 @@ class Queue:
         await self._desk.execute(command)
 
     def begin(self, handler: Handler, number: int, work: Work) -> None:
-        """Work on an item that this process has claimed; where there is no room, it is found later."""
+        """Start work on an item that this process has claimed; without room, a later poll finds it."""
         lane = self._lanes[handler]
         has_room = number not in lane.tasks and len(lane.tasks) < handler.most
         if has_room and not self.is_stopping.is_set():
             lane.tasks[number] = asyncio.create_task(self._work(lane, number, work))
 
     async def run(self) -> None:
-        """Look again and again until it is stopped or the desk is closed."""
+        """Poll until this is stopped or the desk is closed."""
         in_vain = 0
         while not self.is_stopping.is_set():
             try:
@@ -197,7 +197,7 @@ class Queue:
             await self.bell.wait(_INTERVAL * _WHEN_IDLE if in_vain > _IDLE_LOOKS else _INTERVAL)
 
     async def stop(self) -> None:
-        """Finish all work."""
+        """Stop polling, and let the work in progress finish."""
         self.is_stopping.set()
         tasks = {handler: tuple(lane.tasks.values()) for handler, lane in self._lanes.items()}
         for handler, its_tasks in tasks.items():
@@ -206,7 +206,7 @@ class Queue:
         await asyncio.gather(*(one.close() for one in self._lanes))
 
     async def _look(self) -> bool:
-        """Begin what is found; returns whether that is anything."""
+        """Poll once, and start the work that was found; return whether there was any."""
         now, lanes = read_clock(), tuple(one for one in self._lanes.values() if one.handler.is_ready())
         kinds, questions = tuple(one.handler.kind for one in lanes), tuple(self._bells)
         found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
@@ -218,7 +218,7 @@ class Queue:
             if held:
                 await self.hold(lane.handler.kind, held)
                 if lane.is_full:
-                    # Others may be hidden by these.
+                    # These items may have hidden others.
                     self.bell.ring()
         return any(found)
 
@@ -228,7 +228,7 @@ class Queue:
                 bell.ring()
 
     def _fill(self, lane: _Lane) -> None:
-        """Begin to work on what waits, while there is room."""
+        """Start work on ready items while there is room."""
         handler = lane.handler
         can_begin = not self.is_stopping.is_set() and handler.is_ready()
         can_begin = can_begin and (not handler.needs_clock or self.is_clock_right())
@@ -259,7 +259,7 @@ class Queue:
 async def working(
     desk: Desk, is_clock_right: IsClockRight = lambda: True, bell: Bell | None = None
 ) -> AsyncIterator[Queue]:
-    """Look for work until the end of the block."""
+    """Open a queue that polls for work until the end of the block."""
     queue = Queue(desk, bell or Bell(), is_clock_right)
     async with running(queue.run()):
         try:

@@ -11,7 +11,7 @@ from keywright.licensing.refusals import MAX_KEPT, RefusedCall, SaveRefusals, co
 
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 10.0
-#: The most license keys of which refused calls are remembered between two saves.
+#: The most license keys whose refused calls are remembered between two saves.
 MAX_KEYS = 500
 #: The most license keys in one transaction.
 _MAX_SAVED = 100
@@ -20,7 +20,7 @@ _Subject = tuple[str | None, ...]
 
 
 class Refusals:
-    """Calls that were refused since the last save; at most 20 of each of 500 licenses."""
+    """Calls that were refused since the last save: at most 20 for each of 500 licenses."""
 
     __slots__ = ("_refused",)
 
@@ -28,18 +28,18 @@ class Refusals:
         self._refused: dict[str, dict[_Subject, RefusedCall]] = {}
 
     def see(self, key: str, call: RefusedCall) -> None:
-        """Remember a refused call that named a license which exists, by its key."""
+        """Remember a refused call about an existing license, by its key."""
         if key not in self._refused and len(self._refused) >= MAX_KEYS:
             return
         calls, subject = self._refused.setdefault(key, {}), call.subject
         call = combine(call, calls.pop(subject, None))
         if len(calls) >= MAX_KEPT:
-            # The one that was refused longest ago.
+            # Drop the oldest one.
             del calls[next(iter(calls))]
         calls[subject] = call
 
     def take(self) -> list[SaveRefusals]:
-        """The commands that save all, and start again with nothing."""
+        """Return the commands that save all calls, and forget them."""
         refused, self._refused = iter(self._refused.items()), {}
         context = Context(read_clock(), ORIGIN)
         commands = []
@@ -49,7 +49,7 @@ class Refusals:
         return commands
 
     def give_back(self, command: SaveRefusals) -> None:
-        """Remember calls again that could not be saved, where there is room."""
+        """Remember calls again that could not be saved, if there is room."""
         for key, calls in command.refused.items():
             for one in calls:
                 self.see(key, one)
@@ -68,18 +68,18 @@ async def save_refusals(desk: Desk, refusals: Refusals) -> None:
 async def _save(desk: Desk, refusals: Refusals) -> None:
     for command in refusals.take():
         if not await _is_dealt_with(desk, refusals, command):
-            # What is wrong with one key's calls is no reason to lose those of the others.
+            # Save each key's calls separately, so that one bad key does not lose those of the others.
             for key, calls in command.refused.items():
                 alone = SaveRefusals(context=command.context, refused={key: calls})
                 await _is_dealt_with(desk, refusals, alone)
 
 
 async def _is_dealt_with(desk: Desk, refusals: Refusals, command: SaveRefusals) -> bool:
-    """Whether the calls are saved, or will be later; False when they are rejected."""
+    """Save the calls. Return True if they are saved or kept for the next save, False if they are rejected."""
     try:
         await desk.execute(command)
     except Unavailable:
-        # The database may be there the next time.
+        # The database may be available the next time.
         refusals.give_back(command)
     except KeywrightError:
         return False

@@ -1,4 +1,4 @@
-"""Ask the shops every night what runs, and list what is paid and not held."""
+"""Fetch the subscriptions of shops every day, and note those whose licenses differ from what is paid."""
 
 import asyncio
 import logging
@@ -14,15 +14,15 @@ from keywright.provisioning.shops import commands as shop_commands
 from keywright.provisioning.shops.model import Connection, OpenedConnection
 from keywright.provisioning.shops.reconciling import find_missing_topics, list_running, note
 
-#: How long after a look the next one is due; the time between two checks whether one is, in seconds.
+#: The time until a shop is due again; and the time between two checks whether one is due, in seconds.
 _EVERY, _CHECK_INTERVAL = timedelta(hours=24), 600.0
 
 log = logging.getLogger(__name__)
 
 
 async def look_at_shops(desk: Desk, is_clock_right: IsClockRight) -> None:
-    """Look at the shop of each connection with an API key when that is due, until this is cancelled. Of
-    several servers, one does it.
+    """Check the shop of each connection with an API key whenever it is due, until this is cancelled. Of
+    several servers, only one does it.
     """
     while True:
         if is_clock_right():
@@ -33,8 +33,8 @@ async def look_at_shops(desk: Desk, is_clock_right: IsClockRight) -> None:
 
 
 async def look_when_due(desk: Desk, connection: Connection) -> bool:
-    """Look at a shop, if that is due; returns whether it was. A shop that does not answer is asked again the
-    next night.
+    """Check a shop if it is due; return whether it was. A shop that does not answer is checked again after 24
+    hours.
     """
     now = read_clock()
     context = Context(now, ORIGIN)

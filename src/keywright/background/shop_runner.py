@@ -1,11 +1,11 @@
-"""Work on what shops sent, beside the calls that this server process answers.
+"""Process the events of shops, while this server process answers calls.
 
-What this process has stored it works on at once. What another process has left, because it stopped, and what
-waits for another attempt, is found in the table; the next attempt is claimed before it begins. Two processes
-that work on one event do no harm: the second one finds it done.
+A process handles the events that it has stored at once. It polls the table for events that a stopped process
+has left, and for those that wait for another attempt; each attempt is claimed before it begins. It does no
+harm if two processes handle the same event: the second one finds it done.
 
-Events that need an answer of their shop's API wait for turns of their own, so that a slow shop holds up no
-event that needs none. A shop that timed out is left alone for a while, and others are asked.
+Events that need their shop's API wait in a queue of their own, so that a slow shop does not delay events that
+need no request. After a timeout, a shop is not asked for a while; other shops are.
 """
 
 import asyncio
@@ -34,20 +34,19 @@ from keywright.provisioning.shops.selling import Unfinished, Why
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule, open_api
 from keywright.provisioning.shops.store import EVENTS
 
-#: The events that are worked on at a time, and the questions to shops' APIs beside them.
+#: The most events that are processed at a time, and the most concurrent events that use shops' APIs.
 _WORKERS, _QUESTIONS = 4, 4
-#: The most events that wait in memory, and those of them that need an answer of a shop; more are found in the
-#: table.
+#: The most events that wait in memory, and the most of these that need a shop's API; the table has the others.
 _MAX_WAITING, _MAX_ASKING = 1_000, 500
-#: The most events in a queue that are kept there with their contents.
+#: The most events in a queue that keep their contents in memory.
 _MAX_KEPT = 50
 #: The most units and licenses of an event that is decided together with other commands.
 _SMALL = 5
-#: How often an event is worked on again at once, and the pause when its licenses have changed meanwhile.
+#: The most turns of one attempt, and the pause between two, in seconds.
 _MAX_TURNS, _PAUSE = 200, 0.02
-#: A shop that was waited for so long in vain is asked nothing for a while, in seconds.
+#: The duration of a failed request after which a shop is not asked for a while, and how long, in seconds.
 _SLOW, _QUIET = 2.0, 15.0
-#: The pause after an attempt that the database could not finish, in seconds.
+#: The pause before an attempt is repeated that failed because of the database, in seconds.
 _RETRY = 1.0
 
 log = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _Task:
-    """An event to work on; without its contents, it is read from the table."""
+    """An event to process; if ``event``, its contents, is None, it is read from the table."""
 
     event_id: int
     connection_id: int
@@ -63,7 +62,7 @@ class _Task:
 
 
 class _Turns:
-    """Lets some events be worked on at a time; the others wait, in their order."""
+    """A queue that lets a limited number of events run at a time, in their order."""
 
     def __init__(self, most: int) -> None:
         self._free = asyncio.Semaphore(most)
@@ -71,7 +70,7 @@ class _Turns:
 
     @asynccontextmanager
     async def wait(self, task: _Task) -> AsyncIterator[None]:
-        """Wait for a turn. Of many that wait, only some keep their contents."""
+        """Wait for a turn. If many are waiting, the event drops its contents, to save memory."""
         if self.waiting >= _MAX_KEPT:
             task.event = None
         self.waiting += 1
@@ -86,7 +85,7 @@ class _Turns:
 
 
 class ShopRunner(Handler):
-    """Works on stored events. Belongs to one event loop."""
+    """Processes stored events. Belongs to one event loop."""
 
     kind, name, most = EVENTS, "event of a shop", _MAX_WAITING
 
@@ -95,18 +94,18 @@ class ShopRunner(Handler):
         self._queue = queue
         self._waits = Waits("an event of a shop has to wait")
         self._turns, self._questions = _Turns(_WORKERS), _Turns(_QUESTIONS)
-        #: Until when a connection's shop is asked nothing.
+        #: The time until which a connection's shop is not asked.
         self._quiet_until: dict[int, float] = {}
         self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
 
     def add(self, event_id: int, connection_id: int, event: shop_model.ShopEvent | None = None) -> None:
-        """Work on this event, which was stored with a claim of this process; ``event`` is its contents, where
-        that was just read.
+        """Process this event, which was stored with a claim of this process; ``event`` is its contents, if
+        they were just read.
         """
         self._queue.begin(self, event_id, partial(self._finish, _Task(event_id, connection_id, event)))
 
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """What is not finished is done by another process, or after the next start."""
+        """Cancel the work; another process, or this server after its next start, finishes it."""
         for task in tasks:
             task.cancel()
 
@@ -115,12 +114,12 @@ class ShopRunner(Handler):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def work(self, item: Item) -> float:
-        """Claim the next attempt at an event, and make it."""
+        """Claim the next attempt to process an event, and make it."""
         claimed: tuple[int, int] | None = await self._queue.claim(self.kind, item)
         return _RETRY if claimed is None else await self._finish(_Task(*claimed))
 
     async def _finish(self, task: _Task) -> float:
-        """Make an attempt, again and again while the database cannot finish it."""
+        """Make an attempt; repeat it while the database is unavailable."""
         while True:
             try:
                 async with self._turns.wait(task):
@@ -135,7 +134,7 @@ class ShopRunner(Handler):
                 await asyncio.sleep(_RETRY)
 
     async def _attempt(self, task: _Task, work: Callable[[_Task], Awaitable[bool]]) -> bool:
-        """One attempt; returns whether it is over. Raises ``Unavailable``: it can be repeated at once."""
+        """Make one attempt; return whether it is finished. Raises ``Unavailable`` if it can be repeated."""
         try:
             return await work(task)
         except _Postponed as postponed:
@@ -154,7 +153,7 @@ class ShopRunner(Handler):
         return True
 
     async def _work(self, task: _Task) -> bool:
-        """Apply an event, unless its shop has to be asked first. Raises ``Refusal``, ``_Postponed``,
+        """Apply an event, unless its shop must be asked first. Raises ``Refusal``, ``_Postponed``,
         ``Unavailable``.
         """
         event = await self._read(task)
@@ -167,7 +166,7 @@ class ShopRunner(Handler):
         return True
 
     async def _ask_and_work(self, task: _Task) -> bool:
-        """Ask the shop for what an event leaves out, and apply it. Raises as ``_work``."""
+        """Fetch the missing data of an event from the shop, and apply the event. Raises like ``_work``."""
         event = await self._read(task)
         if event is not None:
             opened = await self._desk.query(shop_commands.OpenConnection(connection_id=task.connection_id))
@@ -176,7 +175,7 @@ class ShopRunner(Handler):
         return True
 
     async def _read(self, task: _Task) -> shop_model.ShopEvent | None:
-        """The content of an event; None for one that has been deleted. Raises ``UnreadableEvent``,
+        """Return the contents of an event; None if it was deleted. Raises ``UnreadableEvent``,
         ``_Postponed``.
         """
         if task.event is None:
@@ -189,7 +188,9 @@ class ShopRunner(Handler):
     async def _complete(
         self, event: shop_model.ShopEvent, opened: shop_model.OpenedConnection
     ) -> shop_model.ShopEvent:
-        """Ask the shop for what the event leaves out. A state is known without that, too."""
+        """Fetch the missing data of an event from the shop. Without an API key, a sale or renewal is
+        postponed; any other event stays as it is.
+        """
         module = MODULES[opened.connection.shop]
         access = module.find_api(opened.connection, opened.api_key) if opened.api_key else None
         if access is not None:
@@ -201,7 +202,7 @@ class ShopRunner(Handler):
     async def _ask_shop(
         self, connection_id: int, module: ShopModule, access: ApiAccess, event: shop_model.ShopEvent
     ) -> shop_model.ShopEvent:
-        """Ask in a thread. Raises ``_Postponed`` where the shop is to be left alone."""
+        """Ask the shop in a thread. Raises ``_Postponed`` after a recent timeout."""
         began = monotonic()
         if self._quiet_until.get(connection_id, began) > began:
             raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "it did not answer in time a moment ago")
@@ -213,11 +214,9 @@ class ShopRunner(Handler):
             raise
 
     async def _decide(self, task: _Task, event: shop_model.ShopEvent) -> None:
-        """Apply an event: in several turns where that is much, or where its licenses change
-        meanwhile.
-        """
+        """Apply an event, in several turns if it is large or if its licenses change concurrently."""
         find = shop_commands.FindSoldLicenses(connection_id=task.connection_id, event=event)
-        # A sale seldom has licenses; where it has some, the second turn knows them.
+        # A sale seldom has licenses yet; if it has some, the second turn finds them.
         license_ids: frozenset[int] = frozenset()
         unfinished, is_asked = Unfinished(Why.MORE), False
         for turn in range(_MAX_TURNS):
@@ -248,15 +247,15 @@ class ShopRunner(Handler):
         raise _Postponed(shop_model.Reason.FAILED, "its licenses change again and again")
 
     async def _ask_again(self, task: _Task, event: shop_model.ShopEvent) -> shop_model.ShopEvent:
-        """The event with the present answer of the shop's API; as it is where the shop refuses to answer."""
+        """Return the event with current data of the shop's API; unchanged if the shop refuses to answer."""
         opened = await self._desk.query(shop_commands.OpenConnection(connection_id=task.connection_id))
         with suppress(e.ShopRefused):
             return await self._complete(replace(event, needs_api=True), opened)
         return event
 
     def _is_small(self, event: shop_model.ShopEvent, license_ids: frozenset[int]) -> bool:
-        """Whether an event is decided together with other commands: in place, that takes less time than a
-        transaction of its own. Elsewhere, it would hold the locks of the others.
+        """Return whether to decide an event together with other commands. With a local database, that is
+        faster than a separate transaction; with a remote one, it would prolong the locks of the others.
         """
         lines = event.change.lines if isinstance(event.change, shop_model.Sale | shop_model.Lines) else ()
         units = sum(max(1, one.quantity) for one in lines)
@@ -278,11 +277,11 @@ class ShopRunner(Handler):
 
 
 class _Postponed(Exception):
-    """The attempt is over, with a reason and a detail."""
+    """The attempt is postponed, with a reason and a detail."""
 
 
 def _read(opened: shop_model.OpenedEvent) -> shop_model.ShopEvent:
-    """The content of an event. Raises ``UnreadableEvent``, ``_Postponed``."""
+    """Read the contents of an event. Raises ``UnreadableEvent``, ``_Postponed``."""
     if opened.payload is None:
         raise _Postponed(shop_model.Reason.FORGOTTEN, None)
     if opened.stored.attempts > MAX_ATTEMPTS:

@@ -1,5 +1,5 @@
-"""What a server without calls must notice, too: that no change is possible, or possible again, by writing
-now and then; and settings that were changed in the pages, by this server or another one.
+"""Checks that do not depend on calls: periodic writes detect whether changes are possible; polling detects
+settings that were changed in the pages of this server or another one.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from keywright.engine.desk import Desk
 from keywright.engine.health import ProbeWrite
 from keywright.maintenance.tasks import ListSettings
 
-#: The time between two writes, and between two in an outage, in seconds.
+#: The time between two writes, and the time between two during an outage, in seconds.
 _INTERVAL, _RETRY_INTERVAL = 60.0, 2.0
 
 
 async def probe_writes(desk: Desk, outage: Outage) -> None:
-    """Write until this is cancelled; ``outage`` is that of changes."""
+    """Write at intervals until this is cancelled; ``outage`` records outages of writing."""
     next_at = 0.0
     while True:
         if outage.is_on or monotonic() >= next_at:
             next_at = monotonic() + _INTERVAL
-            # Otherwise, the server is busy, or about to stop.
+            # Other errors: the server is busy or is stopping.
             with suppress(KeywrightError):
                 await probe(desk, outage)
         await asyncio.sleep(_RETRY_INTERVAL)
 
 
 async def probe(desk: Desk, outage: Outage) -> None:
-    """Write once, and note what came of it."""
+    """Write once, and note the result in ``outage``."""
     try:
         await desk.execute(ProbeWrite(context=Context(read_clock(), ORIGIN)))
         outage.end()
@@ -41,12 +41,12 @@ async def probe(desk: Desk, outage: Outage) -> None:
         outage.note(fault)
 
 
-#: The time between two looks, in seconds.
+#: The polling interval of the settings, in seconds.
 _LOOK_INTERVAL = 2.0
 
 
 async def watch_settings(desk: Desk, settings: Settings) -> None:
-    """Look again and again, until this is cancelled."""
+    """Poll for changed settings, and apply them, until this is cancelled."""
     waits = Waits("changes of settings have to wait")
     while True:
         await asyncio.sleep(_LOOK_INTERVAL)

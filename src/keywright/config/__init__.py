@@ -1,6 +1,6 @@
 """Settings: their values and sources, and the installation that they describe.
 
-This package is the only reader of the environment.
+Only this package reads the environment.
 """
 
 from keywright.config.settings import Settings

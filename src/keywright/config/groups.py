@@ -11,8 +11,8 @@ from keywright.db.urls import is_local
 
 
 def in_pages(label: str, allowed: str | None = None) -> dict[str, Any]:
-    """What a declaration has more where administrators may change the setting in the pages: its label there.
-    ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+    """Return the ``json_schema_extra`` of a setting that administrators may change in the pages: its label
+    there. ``allowed`` completes the sentence "it must be …"; for numbers and choices, the type does.
     """
     return {"label": label} | ({} if allowed is None else {"allowed": allowed})
 
@@ -86,8 +86,8 @@ _PORTS = {"smtp": 587, "smtps": 465}
 
 
 class SmtpServer(NamedTuple):
-    """An SMTP server. ``is_encrypted`` from the first byte (smtps); ``needs_tls``: nothing goes to it before
-    STARTTLS.
+    """An SMTP server. ``is_encrypted``: TLS from the first byte (smtps); ``needs_tls``: STARTTLS is required
+    before any mail.
     """
 
     host: str
@@ -100,7 +100,7 @@ class SmtpServer(NamedTuple):
 
 
 class MailSettings(BaseModel):
-    """The settings that only mail needs."""
+    """The settings of mail."""
 
     smtp_url: Annotated[SecretStr | None, BeforeValidator(values.parse_smtp_url)] = Field(
         default=None,
@@ -158,7 +158,7 @@ class MailSettings(BaseModel):
 
     @property
     def smtp_server(self) -> SmtpServer | None:
-        """The server that sends mails."""
+        """The server that sends mails; None if there is none."""
         if self.smtp_url is None:
             return None
         url = urlsplit(self.smtp_url.get_secret_value())
@@ -174,9 +174,9 @@ class MailSettings(BaseModel):
         )
 
 
-# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+# Each ``allowed`` completes the sentence "it must be …"; for numbers and choices, the type does.
 class PageSettings(BaseModel):
-    """The settings that only the pages need."""
+    """The settings of the pages."""
 
     admin: bool = Field(
         default=True,
@@ -251,7 +251,7 @@ class PageSettings(BaseModel):
 
 
 class Provider(NamedTuple):
-    """The company's OpenID provider; ``roles``: names, the highest first, and the claim's values for each."""
+    """The company's OpenID provider. ``roles``: names, highest first, each with its values of the claim."""
 
     issuer: str
     client_id: str
@@ -265,7 +265,7 @@ _VALUES = "values of the claim, comma-separated, such as keywright-admins"
 
 
 class CompanySettings(BaseModel):
-    """The settings of the sign-in with the company's accounts."""
+    """The settings of single sign-on with the company's accounts."""
 
     oidc_issuer: Annotated[str | None, BeforeValidator(values.parse_issuer)] = Field(
         default=None,
@@ -331,7 +331,7 @@ class CompanySettings(BaseModel):
 
     @property
     def provider(self) -> Provider | None:
-        """The provider, if users sign in with one."""
+        """The provider; None if users do not sign in with one."""
         if self.oidc_issuer is None or self.oidc_client_id is None:
             return None
         secret = self.oidc_client_secret
@@ -349,9 +349,9 @@ class CompanySettings(BaseModel):
         )
 
 
-# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+# Each ``allowed`` completes the sentence "it must be …"; for numbers and choices, the type does.
 class WebhookSettings(BaseModel):
-    """The settings that only webhooks and events need."""
+    """The settings of webhooks and events."""
 
     webhook_networks: Annotated[tuple[values.Network, ...], BeforeValidator(values.parse_networks)] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""An installation: a data directory, the files of its secrets, a database."""
+"""An installation: a data directory, the files of its secrets, and a database."""
 
 import logging
 import os
@@ -20,12 +20,12 @@ from keywright.db.stored_settings import list_stored, look_at_stored
 
 
 def take_new_secret(settings: Settings) -> KeyRing:
-    """Return the new secret and the previous one. If there is only one, make a new one, and keep the other
-    beside it.
+    """Return the new secret and the previous one. If there is only one secret, make a new one, and keep the
+    old one next to it.
 
-    Raises ``ConfigurationError`` when the secret is a setting, which only the owner can change.
+    Raises ``ConfigurationError`` if the secret is a setting, which only the owner can change.
     """
-    # The database is not read: it is locked meanwhile.
+    # Do not read the database: the caller holds its lock.
     secret = find_secret(settings)
     if secret is None:
         raise ConfigurationError(f"{settings.secret_file} is missing: there is no secret to rotate.")
@@ -37,7 +37,7 @@ def take_new_secret(settings: Settings) -> KeyRing:
             f"the secret is given by {settings.source_of('secret')}. Give a new one there (`openssl rand "
             "-hex 32` makes one) and the old one as previous_secret; restart every server, and try again."
         )
-    # In this order: after an interruption at any moment, the old secret is still there.
+    # The old secret is written first, so that an interruption never loses it.
     write_secret(settings.previous_secret_file, secret.decode())
     new = secrets.token_hex(32)
     write_secret(settings.secret_file, new)
@@ -45,8 +45,8 @@ def take_new_secret(settings: Settings) -> KeyRing:
 
 
 def retire_previous_secret(settings: Settings) -> Path | None:
-    """Rename the file of the previous secret after its ID, and return it: only backups need it from now on.
-    None when that secret is not in a file.
+    """Rename the file of the previous secret after the secret's ID, and return its path: from now on, only
+    backups need it. None if that secret is not in a file.
     """
     key_ring = load_key_ring(settings)
     path = settings.previous_secret_file
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 
 def make_data_dir(settings: Settings) -> None:
-    """Make the data directory, for its owner only, if it is missing. Raises ``ConfigurationError``."""
+    """Make the data directory if it is missing, for its owner only. Raises ``ConfigurationError``."""
     try:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
@@ -75,17 +75,17 @@ def make_data_dir(settings: Settings) -> None:
 
 
 def has_database(settings: Settings) -> bool:
-    """Return whether the database exists. Raises ``StoreUnavailable`` when its server does not answer."""
+    """Return whether the database exists. Raises ``StoreUnavailable`` if its server does not answer."""
     return db.has_database(settings.database_url_in_force)
 
 
 def load_secret(settings: Settings) -> bytes:
-    """Return the installation's secret: the setting, else the file in the data directory.
+    """Return the installation's secret: the setting, or else the file in the data directory.
 
-    The file is made when both it and the database are missing; processes that do so at the same moment get
-    the same secret. Raises ``ConfigurationError`` when the secret is missing, cannot be read or is too short.
+    If both the file and the database are missing, the file is made; processes that make it at the same time
+    get the same secret. Raises ``ConfigurationError`` if the secret is missing, unreadable or too short.
     """
-    # In this order: a secret is made before its database, so a database that is seen here has its secret.
+    # Look for the database first: the secret is made before it, so a database found here has its secret.
     needs_secret = settings.secret is None and has_database(settings)
     secret = find_secret(settings)
     if secret is not None:
@@ -100,9 +100,9 @@ def load_secret(settings: Settings) -> bytes:
 
 
 def find_secret(settings: Settings) -> bytes | None:
-    """Find the secret: the setting, else the file in the data directory. It is not made if it is missing.
+    """Find the secret: the setting, or else the file in the data directory. A missing secret is not made.
 
-    Raises ``ConfigurationError`` when it cannot be read or is too short.
+    Raises ``ConfigurationError`` if it is unreadable or too short.
     """
     if settings.secret is not None:
         return settings.secret.get_secret_value().encode()
@@ -111,7 +111,7 @@ def find_secret(settings: Settings) -> bytes | None:
 
 
 def load_key_ring(settings: Settings) -> KeyRing:
-    """Return the secret, and during a rotation the previous one. Raises what ``load_secret`` raises."""
+    """Return the secret and, during a rotation, the previous one. Raises what ``load_secret`` raises."""
     return add_previous_secret(settings, load_secret(settings))
 
 
@@ -125,10 +125,10 @@ def add_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
 
 
 def write_secret(path: Path, text: str, *, is_overwriting: bool = True) -> None:
-    """Write a secret into a file, for its owner only.
+    """Write a secret to a file that only its owner can read.
 
-    Raises ``ConfigurationError`` when it cannot be written, ``FileExistsError`` for a name that is taken,
-    unless ``is_overwriting``.
+    Raises ``ConfigurationError`` if it cannot be written, and ``FileExistsError`` if the file exists, unless
+    ``is_overwriting``.
     """
     try:
         with private_folder(path.absolute().parent) as folder:
@@ -151,8 +151,7 @@ def _require_long_enough(text: str, path: Path) -> bytes:
 
 
 def open_installation(settings: Settings) -> Storage:
-    """Open the database with its secret, and apply the settings of the pages; a new installation is made if
-    there is none.
+    """Open the database with its secret, and apply the settings of the pages. A missing installation is made.
 
     Raises what ``load_secret`` and ``open_storage`` raise.
     """
@@ -173,7 +172,7 @@ def open_installation(settings: Settings) -> Storage:
 
 
 def apply_stored(settings: Settings) -> None:
-    """Apply what the pages have set, where there is a database that has it, and change nothing there."""
+    """Apply the settings of the pages, if there is a database; it is only read."""
     secret = find_secret(settings)
     if secret is None or not has_database(settings):
         return
@@ -182,7 +181,7 @@ def apply_stored(settings: Settings) -> None:
 
 
 def mark_server(settings: Settings, address: tuple[str, int]) -> None:
-    """Hold the lock of a file whose name has a server's address, until the process ends. Let the log say when
+    """Mark a server as running: lock a file named after its address until the process ends. Log a warning if
     another server uses the same SQLite file.
     """
     if others := find_servers(settings) if database_path(settings.database_url_in_force) else []:
@@ -192,20 +191,20 @@ def mark_server(settings: Settings, address: tuple[str, int]) -> None:
             ", ".join(f"{host}:{port}" for host, port in others),
         )
     folder, prefix = _place_of_marks(settings)
-    # A full disk must not keep a server from its start.
+    # A full disk must not prevent the server from starting.
     with suppress(StoreBusy, StoreUnavailable):
         PathLock(folder / f"{prefix}{address[0]}:{address[1]}", os.O_RDWR | os.O_CREAT).acquire(0)
 
 
 def find_servers(settings: Settings) -> list[tuple[str, int]]:
-    """The addresses of the installation's servers that run on this machine."""
+    """Return the addresses of the installation's servers that are running on this machine."""
     folder, prefix = _place_of_marks(settings)
     found = []
     for path in folder.glob(f"{escape(prefix)}*"):
         mark = PathLock(path, os.O_RDWR)
         try:
             mark.acquire(0)
-            # A server that was killed has left it.
+            # A server that was killed left the file behind.
             path.unlink()
         except StoreBusy:
             found.append(split_address(path.name.removeprefix(prefix)))
@@ -217,7 +216,7 @@ def find_servers(settings: Settings) -> list[tuple[str, int]]:
 
 
 def _place_of_marks(settings: Settings) -> tuple[Path, str]:
-    """The folder of the marks, which are beside an SQLite file, and how their names begin."""
+    """Return the folder of the marks (that of an SQLite file, if it is one) and the prefix of their names."""
     path = database_path(settings.database_url_in_force)
     return (settings.data_dir, "server-") if path is None else (path.parent, f"{path.name}.server-")
 
@@ -239,7 +238,7 @@ def _read_secret(path: Path) -> str | None:
 
 
 def _make_secret(path: Path) -> str:
-    """Make the file unless another process does; return its content."""
+    """Make the file, unless another process does; return its content."""
     try:
         with suppress(FileExistsError):
             write_secret(path, secrets.token_hex(32), is_overwriting=False)

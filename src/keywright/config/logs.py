@@ -1,6 +1,6 @@
-"""Configure logging: one line for each event, console format for people, JSON for machines.
+"""Configure logging: one line per event, console format for people, JSON for machines.
 
-Nothing that is logged may have a full license key, token or secret: callers pass masked ones.
+No log entry may contain a whole license key, token or secret: callers pass masked ones.
 """
 
 import logging
@@ -15,11 +15,11 @@ import msgspec
 from keywright.config.settings import Settings
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
-#: What every record has; all else is what the caller adds to the line.
+#: The attributes of every record; all others are fields that the caller added.
 _ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-#: The columns of a line for people: the longest level, and most events.
+#: The widths of columns in the console format: they fit the longest level and most events.
 _LEVEL_WIDTH, _EVENT_WIDTH = 9, 30
-#: How terminals show text (ECMA-48, 8.3.117): what is put before it.
+#: Escape sequences that set the style of the following text (SGR, ECMA-48, 8.3.117).
 _PLAIN, _BOLD, _DIM, _CYAN, _MAGENTA, _GREEN, _YELLOW, _RED = (
     f"\x1b[{code}m" for code in (0, 1, 2, 36, 35, "1;32", "1;33", "1;31")
 )
@@ -27,7 +27,7 @@ _LEVELS = {"debug": _GREEN, "info": _GREEN, "warning": _YELLOW}
 
 
 def uses_json(settings: Settings, *, is_terminal: bool) -> bool:
-    """Return whether the log is in JSON; by default, when it does not go to a terminal."""
+    """Return whether the log is JSON; by default, it is unless it goes to a terminal."""
     return settings.log_format == "json" or (settings.log_format == "auto" and not is_terminal)
 
 
@@ -42,26 +42,24 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     handler.setFormatter(_LineFormatter(is_json=is_json))
     logging.basicConfig(level=number, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    # Those of calls to others would have the addresses that were asked, with data of customers.
+    # The HTTP client would log request URLs, which can contain data of customers.
     for name in ("alembic", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class LossyStream:
-    """A stream that drops what it cannot write: a full disk, or a reader that is gone, must not stop the
-    server.
-    """
+    """A stream that drops what it cannot write: a full disk or a closed pipe must not stop the server."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write the text, if that is possible."""
+        """Write the text, or drop it if that fails."""
         with suppress(OSError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush the stream, if that is possible."""
+        """Flush the stream; ignore errors."""
         with suppress(OSError):
             self._stream.flush()
 
@@ -82,7 +80,7 @@ class _LineFormatter(logging.Formatter):
 
 
 def render_for_people(entry: Mapping[str, Any]) -> str:
-    """A line of the console format; it has colors where standard error is a terminal."""
+    """Format a line for the console, in color if standard error is a terminal."""
     others = dict(entry)
     event, level, time = (str(others.pop(name)) for name in ("event", "level", "timestamp"))
     exception = others.pop("exception", None)
@@ -101,6 +99,6 @@ def _paint(text: str, style: str) -> str:
 
 
 def _quote(value: object) -> str:
-    """The value in one word, or in quotes."""
+    """Format a value: a word as it is, anything else in quotes."""
     is_word = isinstance(value, str) and value.isprintable() and not set(value) & set(" =\"'")
     return str(value) if is_word else repr(value)

@@ -342,23 +342,23 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         description="console for people, json for machines; auto is console on a terminal, else json.",
     )
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
-    #: What the pages have set, as it was applied last.
+    #: The settings of the pages, as last applied.
     _stored: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def database_url_in_force(self) -> str:
-        """The URL of the database: the setting, else the file in the data directory."""
+        """The URL of the database: the setting, or else that of the file in the data directory."""
         file = self.data_dir.absolute() / _DATABASE_NAME
         return self.database_url or f"sqlite:///{quote(str(file))}"
 
     @property
     def admin_host_and_port(self) -> tuple[str, int] | None:
-        """The administration pages' own address; None when they are off, or have none."""
+        """The administration pages' own address; None if they are off or have none."""
         return values.split_address(self.admin_address) if self.admin and self.admin_address else None
 
     @property
     def metrics_host_and_ports(self) -> tuple[str, range] | None:
-        """The address of the metrics, with a port for each worker; None when they are off."""
+        """The host of the metrics, and a port for each worker; None if they are off."""
         if self.metrics_address is None:
             return None
         host, port = values.split_address(self.metrics_address)

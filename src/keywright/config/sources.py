@@ -20,7 +20,7 @@ from keywright.db.urls import is_local
 
 
 def risks(settings: Settings) -> list[str]:
-    """Return a sentence for each risk of the settings, with what to do. None of them is an error."""
+    """Return a sentence about each risky setting, and what to do about it. None of them is an error."""
     risks = []
     for name in ("database_url", "read_database_url"):
         url: str | None = getattr(settings, name)
@@ -45,12 +45,12 @@ def risks(settings: Settings) -> list[str]:
     return risks
 
 
-#: Read when no other file is named: the first of these that exists.
+#: The default settings files; the first one that exists is read.
 DEFAULT_FILES = (Path("keywright.toml"), Path("/etc/keywright/keywright.toml"))
 _MASK = "********"
-#: Variables with our prefix that are not settings.
+#: Variables with Keywright's prefix that are not settings.
 _OTHER_VARIABLES = ("KEYWRIGHT_CONFIG", "KEYWRIGHT_DEBUG")
-# Kubernetes announces a Service named "keywright" to its neighbors under these names.
+# Kubernetes sets these variables in other pods for a Service named "keywright".
 _FROM_KUBERNETES = re.compile(r"KEYWRIGHT_(SERVICE_\w+|PORT_\d+_\w+)")
 
 #: Values and their sources, by name.
@@ -58,7 +58,7 @@ Values = dict[str, tuple[object, str]]
 
 
 class Setting(NamedTuple):
-    """One setting for display: its value in force, with secrets masked, and the source of the value."""
+    """A setting for display: its value in force, masked if it is secret, and the source of the value."""
 
     name: str
     value: str | int | bool | list[str] | None
@@ -78,7 +78,7 @@ def list_settings(settings: Settings) -> list[Setting]:
 
 
 def read_settings(options: Mapping[str, object] | None = None, config_file: Path | None = None) -> Settings:
-    """Read the settings. Options that are None were not given.
+    """Read the settings from all sources. An option that is None was not given.
 
     Raises ``ConfigurationError`` for an unknown setting or a bad value in any source.
     """
@@ -86,7 +86,7 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
 
 
 def build_settings(values: Values) -> Settings:
-    """Check values, and make the settings of them. Raises ``ConfigurationError``."""
+    """Validate values, and build the settings from them. Raises ``ConfigurationError``."""
     try:
         settings = Settings.model_validate({name: value for name, (value, _) in values.items()})
     except ValidationError as problem:
@@ -111,7 +111,7 @@ def _require_sender(settings: Settings) -> None:
 
 
 def _require_own_root(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` if calls of v3 would have the paths of something else."""
+    """Raise ``ConfigurationError`` if paths of v3 would collide with other paths."""
     root, v2 = f"{settings.v3_root}/", f"{settings.api_root}/{settings.namespace}/v2/"
     if v2.startswith(root) or root.startswith(v2) or root.partition("/")[0] in _PATHS_OF_PAGES:
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def _require_own_root(settings: Settings) -> None:
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """Return an environment in which `keywright` works on the same installation as this process."""
+    """Return an environment in which ``keywright`` uses the same installation as this process."""
     ours = {
         "data_dir": str(settings.data_dir.absolute()),
         "database_url": settings.database_url,
@@ -202,7 +202,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def _error_message(name: str, value: object, source: str) -> str:
-    """Build the sentence for a bad value, without the value of a secret."""
+    """Build the error message for a bad value; the value of a secret is left out."""
     is_secret = SecretStr in get_args(Settings.model_fields[name].annotation)
     assignment = "" if is_secret else f" = {_format(name, value)}"
     return f"{name}{assignment} (from {source}) cannot be used: it must be {describe_values(name)}."
@@ -216,7 +216,7 @@ def _format(name: str, value: object) -> str:
 
 
 def describe_values(name: str) -> str:
-    """The end of the sentence "it must be …" about this setting."""
+    """Return the end of the sentence "it must be …" about a setting."""
     field = Settings.model_fields[name]
     if isinstance(field.json_schema_extra, dict) and "allowed" in field.json_schema_extra:
         return str(field.json_schema_extra["allowed"])
@@ -236,7 +236,7 @@ def _source(settings: Settings, name: str) -> str:
 
 
 def _file_of(settings: Settings, name: str) -> Path | None:
-    """Return the file that holds a secret when the setting is missing."""
+    """Return the file that contains a secret if the setting is missing; None for other settings."""
     files = {"secret": settings.secret_file, "previous_secret": settings.previous_secret_file}
     return files.get(name)
 

@@ -1,7 +1,7 @@
-"""Settings that administrators change in the pages: the database has them as texts, like an environment.
+"""Settings that administrators change in the pages: the database stores them as texts, like an environment.
 
-What the environment, a file or an option sets wins. The one ``Settings`` of a process is changed in place,
-so that whatever reads a setting when it needs it has the new value.
+The environment, a file or an option takes precedence. The ``Settings`` of a process are changed in place, so
+that code which reads a setting on use gets the new value.
 """
 
 import logging
@@ -21,38 +21,38 @@ log = logging.getLogger(__name__)
 
 
 def label_of(name: str) -> str | None:
-    """What the pages call a setting; None for one that only the environment, a file or an option sets."""
+    """Return the label of a setting in the pages; None for a setting that the pages cannot change."""
     extra = Settings.model_fields[name].json_schema_extra
     label = extra.get("label") if isinstance(extra, dict) else None
     return None if label is None else str(label)
 
 
-#: The settings that the pages change, each with its label.
+#: The settings that the pages can change, with their labels.
 LABELS = {name: label for name in Settings.model_fields if (label := label_of(name)) is not None}
 
 
 def is_fixed(settings: Settings, name: str) -> bool:
-    """Whether the environment, a file or an option sets it."""
+    """Return whether the environment, a file or an option sets this setting."""
     return name in settings.model_fields_set
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value is shown to nobody."""
+    """Return whether the value must never be shown."""
     return SecretStr in get_args(Settings.model_fields[name].annotation)
 
 
 def find_wrong(texts: Mapping[str, str]) -> dict[str, str]:
-    """What each value that is not allowed must be: "a time such as 03:30"."""
+    """Return what each invalid value must be instead: "a time such as 03:30"."""
     return {name: describe_values(name) for name, text in texts.items() if not _is_allowed(name, text)}
 
 
 def choose_usable(stored: Mapping[str, str]) -> dict[str, str]:
-    """What is stored, without values that are not allowed: damaged ones, or of another version."""
+    """Return the stored values without invalid ones, which are damaged or from another version."""
     return {name: text for name, text in stored.items() if name in LABELS and _is_allowed(name, text)}
 
 
 def layer(settings: Settings, stored: Mapping[str, str]) -> Settings:
-    """Lay the settings over what is stored, and check all together. Raises ``ConfigurationError``."""
+    """Merge the settings over the stored ones, and validate the result. Raises ``ConfigurationError``."""
     free: Values = {name: (text, SOURCE) for name, text in stored.items() if not is_fixed(settings, name)}
     fixed: Values = {
         name: (getattr(settings, name), settings.source_of(name)) for name in settings.model_fields_set
@@ -61,7 +61,7 @@ def layer(settings: Settings, stored: Mapping[str, str]) -> Settings:
 
 
 def apply(settings: Settings, stored: Mapping[str, str]) -> None:
-    """Change the settings in place. What cannot be used is left out, and logged."""
+    """Change the settings in place. Unusable values are left out, and logged."""
     if stored == settings._stored:
         return
     settings._stored = dict(stored)
@@ -70,11 +70,11 @@ def apply(settings: Settings, stored: Mapping[str, str]) -> None:
     try:
         layered = layer(settings, usable)
     except ConfigurationError as problem:
-        # The only one that needs another.
+        # smtp_url is the only setting of the pages that requires another one.
         log.warning("the mail server of the pages is left out: %s", problem)
         layered = layer(settings, {name: text for name, text in usable.items() if name != "smtp_url"})
     free = [name for name in LABELS if not is_fixed(settings, name)]
-    # One step for other threads.
+    # Atomic for other threads.
     settings.__dict__.update({name: getattr(layered, name) for name in free})
     for name in free:
         settings._sources.pop(name, None)

@@ -1,4 +1,4 @@
-"""Parse the values of settings; raise ``ValueError`` for a value that is not allowed."""
+"""Parse the values of settings; raise ``ValueError`` for invalid ones."""
 
 import ipaddress
 import os
@@ -17,25 +17,27 @@ from keywright.core.parsing import parse_integer, parse_shop_address
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Split ``HOST:PORT``; an IPv6 address is in brackets there."""
+    """Split ``HOST:PORT``, where an IPv6 address is in brackets."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def reachable_host(host: str) -> str:
-    """Where a server that listens there is reached from this machine, also if it listens at every address."""
+    """Return the host at which this machine reaches a server that listens on ``host``, which may stand for
+    all addresses.
+    """
     # Nothing is bound here.
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def web_address(host: str, port: int | str) -> str:
-    """Write the address for links."""
+    """Return the URL of a server for links."""
     host = reachable_host(host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether the host is a loopback address, or a name of one."""
+    """Return whether the host is a loopback address, or a name of one."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -54,7 +56,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def parse_whole(value: object) -> int:
-    """Parse an integer, also from text."""
+    """Parse an integer or its text."""
     number = parse_integer(value)
     if number is None:
         raise ValueError
@@ -62,7 +64,7 @@ def parse_whole(value: object) -> int:
 
 
 def trim(value: object) -> object:
-    """Trim white space at the ends of a text or secret; return other values unchanged."""
+    """Trim white space from a text or secret; return other values unchanged."""
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     return text.strip() if isinstance(text, str) else text
 
@@ -73,7 +75,7 @@ def lower(value: object) -> object:
 
 
 def to_words(value: object) -> object:
-    """The same for a value of several words, which may be joined by ``-`` or ``_``."""
+    """Like ``lower``, for a value of several words, which may be joined by ``-`` or ``_``."""
     return re.sub("[-_ ]+", " ", value.strip().lower()) if isinstance(value, str) else value
 
 
