@@ -17,7 +17,7 @@ from keywright.engine.desk import Desk
 from keywright.maintenance.clock import is_plausible
 from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
-#: A clock that has been running for this long is trusted, whatever time it shows.
+#: After being in doubt for this long, a clock is trusted, whatever time it shows.
 DOUBTED_FOR = timedelta(hours=48)
 #: The time between two checks, and between two saves of a trusted time, in seconds.
 _INTERVAL, _SAVE_INTERVAL = 10.0, 1800.0

@@ -333,5 +333,5 @@ class _SigningKeys:
 
 
 def _takes_requests(endpoint: Endpoint) -> bool:
-    """Whether it is enabled, and has not asked for quiet."""
+    """Return whether the endpoint is enabled and not paused."""
     return endpoint.disabled_at is None and endpoint.paused_until is None

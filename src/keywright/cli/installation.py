@@ -1,4 +1,4 @@
-"""One open installation, to which the commands give their commands and queries."""
+"""An open installation, which executes commands and queries for the command line."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from keywright.config import Settings
     from keywright.db import Storage
 
-#: Commands come from the machine that the database is on.
+#: The IP address of callers at the terminal.
 _HERE = "127.0.0.1"
 _MAX_ACTOR_LENGTH = 80
 _MIGRATIONS = "keywright.db.migrate"
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Installation:
-    """An open database. Refusals and faults are raised."""
+    """An open installation. Refusals and faults are raised as exceptions."""
 
     def __init__(self, storage: "Storage", settings: "Settings") -> None:
-        # Imported here, like everything slow, so that --help and completion need not wait for it.
+        # Slow imports are made where they are needed, so that --help and completion do not wait for them.
         from keywright.registry import open_executor, record_limits
 
         self.storage = storage
@@ -44,11 +44,11 @@ class Installation:
 
     @property
     def context(self) -> Context:
-        """The context of a command given now at the terminal."""
+        """The context of a command from the terminal."""
         return Context(self.now, self.origin)
 
     def change(self, command: Command) -> Any:
-        """Decide a command; its changes are then durable."""
+        """Decide a command, and return its outcome; its changes are then durable."""
         return _value(self._executor.execute([command]))
 
     def ask(self, query: Query) -> Any:
@@ -56,7 +56,9 @@ class Installation:
         return _value(self._executor.query([query]))
 
     def get_license(self, key: str) -> LicenseRecord:
-        """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""
+        """Return the license with this key, and the activations that an answer lists. Raises
+        ``UnknownLicense``.
+        """
         record: LicenseRecord = self.ask(ValidateAlone(key=key))
         return record
 
@@ -76,7 +78,7 @@ class InstallationOptions(NamedTuple):
         return read_settings(named | others, self.config)
 
     def command_line(self, command: str) -> str:
-        """The whole line of another command on the same installation."""
+        """Return the command line of another command on the same installation."""
         program = "keywright" if shutil.which("keywright") else sys.argv[0]
         given = {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items() if value}
         return " ".join([program, command, *(f"{name} {shlex.quote(str(given[name]))}" for name in given)])
@@ -84,8 +86,8 @@ class InstallationOptions(NamedTuple):
 
 @contextmanager
 def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Installation]:
-    """Open the installation that these options name. A missing one is made with ``is_made``; without it,
-    ``ConfigurationError`` is raised: a command that only reads was given the wrong place.
+    """Open the installation that these options name. With ``is_made``, a missing one is made; otherwise,
+    ``ConfigurationError`` is raised, because the options probably name the wrong place.
     """
     from keywright.config.installation import has_database, open_installation
     from keywright.db import without_password
@@ -110,7 +112,7 @@ def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Instal
 
 
 def show_warnings() -> None:
-    """Print warnings on the terminal from now on, and what a migration does."""
+    """From now on, print warnings and the progress of migrations to standard error."""
     from keywright.config.sources import is_debugging
 
     _warnings.is_debugging = is_debugging()
@@ -134,7 +136,7 @@ def _actor() -> str:
 
 
 def describe_database(settings: "Settings") -> str:
-    """The database's file, or its URL without the password."""
+    """Return the database's file, or its URL without the password."""
     from keywright.db import database_path, without_password
 
     path = database_path(settings.database_url_in_force)
@@ -142,7 +144,7 @@ def describe_database(settings: "Settings") -> str:
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings on the terminal, and what a migration does. Errors are the outcome of the command."""
+    """Prints warnings and the progress of migrations to standard error. Errors end the command instead."""
 
     is_debugging = False
 

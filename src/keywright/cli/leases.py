@@ -57,7 +57,7 @@ def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> Non
 def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
     """End a lease, so that it is free at once.
 
-    When its program validates, the answer is that the lease is lost; with its next renewal, the program takes
+    At its next validation, the program gets the answer that its lease is lost; at its next renewal, it takes
     a lease again if one is free. To stop a program for good, release its activation or disable the license.
     """
     here.change(EndLease(context=here.context, license=key, lease_id=lease_id))

@@ -137,7 +137,7 @@ def find(
 
 
 def _find(here: Installation, text: str, limit: int) -> tuple[ManagedLicense, ...]:
-    """Return the licenses that match the most likely meaning of the text for which there are any."""
+    """Try the meanings of the text, the likeliest first; return the licenses of the first that has any."""
     from keywright.search.license_pages import ManagedPage, SearchManaged
 
     ways: list[dict[str, Any]] = [{"key": text}, {"email": text} if "@" in text else {"text": text}]
