@@ -36,7 +36,7 @@ from keywright.provisioning.shops.store import EVENTS
 
 #: The most events that are processed at a time, and the most concurrent events that use shops' APIs.
 _WORKERS, _QUESTIONS = 4, 4
-#: The most events that wait in memory, and the most of these that need a shop's API; others stay in the table.
+#: The most events that wait in memory, and the most of these that need a shop's API; the table has the rest.
 _MAX_WAITING, _MAX_ASKING = 1_000, 500
 #: The most events in a queue that keep their contents in memory.
 _MAX_KEPT = 50

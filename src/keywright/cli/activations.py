@@ -53,7 +53,10 @@ def release(
     *,
     is_all: Annotated[bool, typer.Option("--all", help="Give up every place.")] = False,
 ) -> None:
-    """Release a device: give up the place of an activation, or every place. The records stay."""
+    """Release a device: give up the place of an activation, or every place.
+
+    The records of the activations stay.
+    """
     if (activation_id is None) != is_all:
         raise WrongUsage("Give either the number of an activation or --all")
     if activation_id is None:

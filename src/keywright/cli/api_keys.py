@@ -42,11 +42,11 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key, and print its token, consumer key and consumer secret. They are never shown again.
+    """Make an API key, and print its token, consumer key and consumer secret.
 
-    The permissions: read allows viewing licenses and policies; write allows changing them; read_write allows
-    both; client allows only the calls that programs make, such as activate and validate, so that you may put
-    such a key into a program that you give away.
+    Keep them: they are not shown again. The permissions: read allows viewing licenses and policies; write
+    allows changing them; read_write allows both; client allows only the calls that programs make, such as
+    activate and validate, so that you may put such a key into a program that you give away.
 
     With --product-id, the key can access only that product, its policies and its licenses.
     """
@@ -106,7 +106,10 @@ def revoke(
     *,
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
-    """Revoke an API key for good. Every server process refuses it within one second."""
+    """Revoke an API key for good.
+
+    Every server process refuses it within one second.
+    """
     here.change(RevokeApiKey(context=here.context, api_key_id=api_key_id))
     output.print_line(f"API key {api_key_id} is revoked.")
 

@@ -55,10 +55,10 @@ def add(
 ) -> None:
     """Add a connection to a shop, and print the path to which the shop must send its events.
 
-    --map maps a product of the shop (a price, variation, product or SKU) to the policy of its licenses. The
-    forms: PRODUCT=3 makes a license with policy 3; PRODUCT=3+4 makes one with each policy; PRODUCT=3:devices
-    makes a single license, with more places for a larger quantity; PRODUCT=3:renew and PRODUCT=3:upgrade
-    change an existing license; PRODUCT=none makes no license. * stands for any other product.
+    --map maps a product of the shop (a price, variation, product or SKU) to the policy of its licenses.
+    PRODUCT=3+4 makes a license with each policy; PRODUCT=3:devices makes a single license, with more places
+    for a larger quantity; PRODUCT=3:renew and PRODUCT=3:upgrade change an existing license; PRODUCT=none
+    makes no license. A * stands for any other product.
 
     The secret is printed once and never shown again. Without --secret, Keywright makes one; Stripe and
     Paddle make their own, which you set later with `keywright connection edit`. A dash as the value of
@@ -143,7 +143,10 @@ def edit(
 @command(app, "keywright connection remove 1")
 @with_installation
 def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure = False) -> None:
-    """Remove a connection and its events. Its licenses stay; further events of the shop are refused."""
+    """Remove a connection and its events.
+
+    Its licenses stay; further events of the shop are refused.
+    """
     if not is_sure:
         typer.confirm(f"Remove connection {connection_id} and its events?", abort=True, err=True)
     here.change(RemoveConnection(context=here.context, connection_id=connection_id))

@@ -76,12 +76,12 @@ def erase(
     *,
     is_sure: IsSure = False,
 ) -> None:
-    """Erase a customer's personal data. Licenses, tokens and counters stay, and programs keep working.
+    """Erase a customer's personal data.
 
     Erased are the customer's name, e-mail address and metadata; the metadata of their licenses; and the IP
     addresses, user agents, labels, meta data, lease holders and trial addresses of these licenses. All
     metadata is erased, including imported metadata that is not about a person: the two cannot be
-    distinguished.
+    distinguished. Licenses, tokens and counters stay, and programs keep working.
 
     The holder of a lease is not erased while the lease is held: run the command again after its end. A
     program that activates again sends its address and label again; to prevent that, delete the licenses

@@ -115,12 +115,13 @@ def lmfwc(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from License Manager for WooCommerce: from a dump of its database, with
-    --mysql from the database itself, or with --url from its v2 interface.
+    """Import a shop's licenses from License Manager for WooCommerce.
 
-    Licenses are imported with their IDs, keys, dates, limits and activations; generators; and API keys, whose
-    consumer keys and secrets then work here. Products and customers get their names from the dump. Programs
-    can keep using their tokens. Activation counts are set to the number of active activations.
+    The source is a dump of the shop's database, with --mysql the database itself, or with --url the shop's
+    v2 interface. Licenses are imported with their IDs, keys, dates, limits and activations; also generators,
+    and API keys, whose consumer keys and secrets then work here. Products and customers get their names from
+    the dump. Programs can keep using their tokens. Activation counts are set to the number of active
+    activations.
 
     Everything is read and checked before anything is changed. The server may keep running. Run it again if it
     was interrupted, or to import what is new: where a license or an activation exists in both, the version
@@ -167,11 +168,11 @@ def dlm(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from Digital License Manager: from a dump of its database, or with --mysql
-    from the database itself.
+    """Import a shop's licenses from Digital License Manager.
 
-    It works like `keywright import lmfwc`. Programs that were written for this plugin use a different
-    interface from v2, and must be changed.
+    The source is a dump of the shop's database, or with --mysql the database itself. It works like
+    `keywright import lmfwc`. Programs that were written for this plugin use a different interface from v2,
+    and must be changed.
     """
     if (file is None) == (mysql is None):
         raise WrongUsage("Name a file, or a database (--mysql URL).")
@@ -207,12 +208,12 @@ def edd(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a shop's licenses from EDD Software Licensing 3.6 or later: from a dump of its database, or with
-    --mysql from the database itself.
+    """Import a shop's licenses from EDD Software Licensing 3.6 or later.
 
-    Licenses are imported with their IDs, keys, dates, limits and sites; licenses in bundles also with the ID
-    of their parent. Products get their titles from the dump; customers are found by their e-mail addresses,
-    or made. A site that does not count in the shop takes no place here.
+    The source is a dump of the shop's database, or with --mysql the database itself. Licenses are imported
+    with their IDs, keys, dates, limits and sites; licenses in bundles also with the ID of their parent.
+    Products get their titles from the dump; customers are found by their e-mail addresses, or made. A site
+    that does not count in the shop takes no place here.
 
     It can be run again, like `keywright import lmfwc`.
     """

@@ -42,7 +42,10 @@ _LeaseId = Annotated[
 @command(app, "keywright lease list KEY", name="list")
 @with_installation
 def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
-    """List the leases of a license, newest first, including the latest that ended without being released."""
+    """List the leases of a license, newest first.
+
+    The list includes the latest leases that ended without being released.
+    """
     license = here.get_license(key).license
     page: ItemPage[Lease] = here.ask(ListLeases(license_id=license.id, limit=_MAX_LEASES))
     if as_json:

@@ -138,7 +138,10 @@ def _fetch_files(
     *,
     out: _Out = None,
 ) -> None:
-    """Write the license files that a job has made: one JSON object per line, with the license and device."""
+    """Write the license files that a job has made.
+
+    Each line is a JSON object with a license file, its license and its device.
+    """
     from keywright.jobs.files import read_file
     from keywright.jobs.model import FetchFile
 

@@ -87,7 +87,11 @@ def list_licenses(
     show_keys: _ShowKeys = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List licenses. The table shows only the last characters of their keys; JSON contains whole keys."""
+    """List licenses.
+
+    The table shows only the last characters of their keys, unless you use --show-keys; JSON contains whole
+    keys.
+    """
     where = LicenseFilter(status, product_id, order_id, customer_id, external_id)
     if policy_id is not None or is_expired or sort is not _Sort.ID:
         found = _search(here, where, policy_id, sort, is_expired=is_expired)

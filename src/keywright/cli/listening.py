@@ -70,10 +70,10 @@ def listen(
     api_key: _ApiKey = None,
     secret: _Secret = None,
 ) -> None:
-    """Forward new events to a receiver under development, and print each of its answers, until Ctrl-C.
+    """Forward new events to a receiver under development, until Ctrl-C.
 
-    Requests are signed like deliveries, but failed ones are not retried. The events come from the database
-    here or, with --server, from the management API of a server.
+    Requests are signed like deliveries, but failed ones are not retried. Each answer is printed. The events
+    come from the database here or, with --server, from the management API of a server.
     """
     if server is not None and not api_key:
         raise WrongUsage("--server needs --api-key, or KEYWRIGHT_API_KEY")

@@ -49,7 +49,10 @@ def list_all(here: Installation, *, state: _State = None, as_json: AsJson = Fals
 @command(app, "keywright mail show 7")
 @with_installation
 def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> None:
-    """Show a mail. Its text is not stored: it is rendered when the mail is sent."""
+    """Show a mail.
+
+    Its text is not stored: it is rendered when the mail is sent.
+    """
     from keywright.core.errors import NotFound
     from keywright.db import run_read
     from keywright.delivery.mail import store

@@ -66,8 +66,9 @@ def preview(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
 @command(app, "keywright notice notify 5")
 @with_installation
 def notify(here: Installation, id: _Id) -> None:
-    """Mail a notice to the customers with an affected device, in a job of the server; no customer gets it
-    twice.
+    """Mail a notice to the customers with an affected device.
+
+    The server does this in a job; no customer gets the notice twice.
     """
     job: Job = here.change(NotifyCustomers(context=here.context, notice_id=id))
     output.print_line(f"Job {job.id} is started; `keywright notice recipients {id}` shows who was notified.")

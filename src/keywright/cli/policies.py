@@ -117,9 +117,10 @@ def create(
     as_json: options.AsJson = False,
     terms: TermsGiven,
 ) -> None:
-    """Make a policy: a recipe for licenses, with the format of their keys and the terms that they get.
+    """Make a policy: a recipe for licenses.
 
-    By default, its keys have six groups and 150 random bits: RT7KA-2M3WX-…
+    It defines the format of their keys and the terms that they get. By default, keys have six groups and 150
+    random bits: RT7KA-2M3WX-…
     """
     recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, product_id)
     with terms.naming_options():
@@ -211,9 +212,10 @@ def update(
     as_json: options.AsJson = False,
     terms: TermsGiven,
 ) -> None:
-    """Change a policy: only what the options name is changed. Licenses that it made stay as they are.
+    """Change a policy: only what the options name is changed.
 
-    The word none resets a term to its default: --max-activations none removes the limit.
+    Licenses that it made stay as they are. The word none resets a term to its default: --max-activations
+    none removes the limit.
     """
     changes: dict[str, Any] = {} if name is None else {"name": name}
     if product_id is not None:

@@ -131,10 +131,11 @@ def upload(
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
     ] = None,
 ) -> None:
-    """Upload files to a draft. Uploading the same bytes under the same name again changes nothing.
+    """Upload files to a draft of a release.
 
-    The kind of a file follows from its name: latest.yml, appcast.xml and releases.win.json are feeds, and so
-    on. A signature next to a file, FILE.sig or FILE.minisig, is uploaded with it.
+    Uploading the same bytes under the same name again changes nothing. The kind of a file follows from its
+    name: latest.yml, appcast.xml and releases.win.json are feeds, and so on. A signature next to a file,
+    FILE.sig or FILE.minisig, is uploaded with it.
     """
     release = _get_release(here, product, version)
     if signature is not None and len(files) > 1:
@@ -208,7 +209,10 @@ def publish(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify the files and signatures of a release, and publish it; a published release stays as it is."""
+    """Publish a release, after verifying its files and signatures.
+
+    A release that is already published stays as it is.
+    """
     release = _get_release(here, product, version)
     found: ReleaseWithFiles = here.ask(commands.ListFiles(release_id=release.id))
     checked: Sequence[ReleaseFile] = ()
@@ -225,8 +229,9 @@ def publish(
 @command(app, "keywright release yank paint 3.2.1")
 @with_installation
 def yank(here: Installation, product: _Product, version: _Version, *, as_json: AsJson = False) -> None:
-    """Yank a release: it is no longer offered or downloadable. Only a higher version replaces it where it is
-    installed.
+    """Yank a release: it is no longer offered or downloadable.
+
+    Programs that have it are helped only by a higher version.
     """
     release = _get_release(here, product, version)
     yanked = here.change(commands.YankRelease(context=here.context, release_id=release.id))

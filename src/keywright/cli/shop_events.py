@@ -59,8 +59,9 @@ def retry(
         bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")
     ] = False,
 ) -> None:
-    """Process an event again that waits for a decision or changed nothing, such as after a change of the
-    mapping.
+    """Process an event again that waits for a decision or changed nothing.
+
+    Correct what was missing first, such as the mapping.
     """
     command = shop_commands.TryAgain(
         context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
@@ -115,11 +116,12 @@ def reconcile(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch recent sales and current subscriptions from a shop's API, and import those that did not arrive.
+    """Import recent sales that did not arrive, from the shop's API.
 
-    The connection needs an API key. Sales that are already known are not imported again; those that cannot
-    be read wait in the list of events. If a removed connection to the shop has sold licenses, the command
-    fails without changing anything, unless you use --sell-again.
+    The shop is asked for its sales of the last days and for its current subscriptions, whose licenses are
+    corrected. The connection needs an API key. Sales that are already known are not imported again; those
+    that cannot be read wait in the list of events. If a removed connection to the shop has sold licenses,
+    the command fails without changing anything, unless you use --sell-again.
     """
     opened = here.ask(shop_commands.OpenConnection(connection_id=connection_id))
     if not (sells_again or is_dry_run):

@@ -30,8 +30,9 @@ _Language = Annotated[
 @command(app, "keywright signing-key show")
 @with_installation
 def show(here: Installation, *, as_json: AsJson = False) -> None:
-    """List the signing keys, newest first: the newest one signs. An older key verifies until everything that
-    it has signed has expired.
+    """List the signing keys, newest first.
+
+    The newest key signs. An older key verifies until everything that it has signed has expired.
     """
     from keywright.signing.rules import issuer_of
 
@@ -49,8 +50,9 @@ def show(here: Installation, *, as_json: AsJson = False) -> None:
 @command(app, "keywright signing-key rotate")
 @with_installation
 def rotate(here: Installation) -> None:
-    """Make a new signing key, which signs from the next answer on. Programs that know an older key learn the
-    new one from a key set that the older key signs.
+    """Make a new signing key, which signs from the next answer on.
+
+    Programs that know an older key learn the new one from a key set that the older key signs.
     """
     from keywright.signing.commands import RotateSigningKey
 

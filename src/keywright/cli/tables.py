@@ -120,9 +120,10 @@ def import_jsonl(
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import licenses from JSON Lines: one object per line, whose members are named like the columns of CSV.
+    """Import licenses from JSON Lines: one object per line.
 
-    An object may contain the license's activations with their tokens, as `keywright export` writes them.
+    Its members are named like the columns of `keywright import csv`. An object may contain the license's
+    activations with their tokens, as `keywright export` writes them.
     """
     _import(here, _Order("jsonl", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 

@@ -50,7 +50,10 @@ def offer(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Offer a license on behalf of its customer to another one, who gets a mail and accepts in the portal."""
+    """Offer a license to another customer, on behalf of its customer.
+
+    The other customer gets a mail, and accepts in the portal.
+    """
     license = here.get_license(key).license
     made: Transfer = here.change(OfferLicense(context=here.context, license=license.id, email=email))
     if as_json:
@@ -62,8 +65,9 @@ def offer(
 @command(app, "keywright transfer accept KEY 3")
 @with_installation
 def accept(here: Installation, key: Key, transfer_id: _Transfer) -> None:
-    """Accept an offer on behalf of the other customer. The license gets a new key, and all of its places
-    become free.
+    """Accept an offer on behalf of the other customer.
+
+    The license gets a new key, and all of its places become free.
     """
     license = here.get_license(key).license
     here.change(AcceptTransfer(context=here.context, license=license.id, transfer_id=transfer_id))
@@ -98,7 +102,7 @@ def claims(
     job_id: Annotated[int | None, typer.Option(metavar="N", help="Those that this job made.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count licenses, those of them that customers claimed with their keys, and those that were activated."""
+    """Count licenses, and how many of them customers claimed with their keys and activated."""
     query = CountClaims(policy_id=policy_id, order_id=order_id, job_id=job_id)
     found: ClaimCounts = here.ask(query)
     if as_json:

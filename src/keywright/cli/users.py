@@ -33,10 +33,10 @@ def create(
     role: Annotated[Role, typer.Option(metavar="ROLE", help="administrator, support or reader; see above.")],
     is_from_stdin: _IsFromStdin = False,
 ) -> None:
-    """Make a user. You are asked for the password twice; it must have at least 12 characters.
+    """Make a user of the administration pages.
 
-    The roles: an administrator may do everything, support may view and change licenses, a reader may only
-    view.
+    An administrator may do everything, support may view and change licenses, a reader may only view. You are
+    asked for the password twice; it must have at least 12 characters.
     """
     password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
     here.change(CreateUser(context=here.context, name=name, role=role, password_hash=password_hash))
@@ -73,7 +73,10 @@ def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = F
 @command(app)
 @with_installation
 def disable(here: Installation, *, name: _Name) -> None:
-    """Disable a user, and end their sessions at once. Their events stay."""
+    """Disable a user, and end their sessions at once.
+
+    Their events stay.
+    """
     _change(here, _get_user(here, name), is_disabled=True)
     output.print_line(f"The user {name} is disabled, and is signed out everywhere.")
 
@@ -107,8 +110,9 @@ def change_role(
 @command(app, "keywright user reset-second-factor bob", name="reset-second-factor")
 @with_installation
 def reset_second_factor(here: Installation, *, name: _Name) -> None:
-    """Turn off the second factor of a user who has lost it, and end their sessions at once. The password
-    alone is then enough, until the user sets up a new second factor.
+    """Turn off the second factor of a user who has lost it, and end their sessions at once.
+
+    The password alone is then enough, until the user sets up a new second factor.
     """
     user = _get_user(here, name)
     here.change(DisableSecondFactor(context=here.context, user_id=user.id))
@@ -118,9 +122,9 @@ def reset_second_factor(here: Installation, *, name: _Name) -> None:
 @command(app)
 @with_installation
 def link(here: Installation) -> None:
-    """Print a link to make the first administrator in a browser, as `keywright serve` does when it starts.
+    """Print a link to make the first administrator in a browser.
 
-    It is valid for 30 minutes, and only while there is no user.
+    It is valid for 30 minutes, and only while there is no user. `keywright serve` prints one when it starts.
     """
     from keywright.config.values import web_address
     from keywright.db import run_read

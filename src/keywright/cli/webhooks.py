@@ -87,9 +87,9 @@ _Url = Annotated[
 @with_installation
 @with_fields(WebhookFields, is_new=True, without=("url",))
 def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: AsJson = False) -> None:
-    """Make a webhook, and print the secret that signs its deliveries. The secret is never shown again.
+    """Make a webhook, and print the secret that signs its deliveries.
 
-    Without --event, the webhook receives all events about licenses: license.*.
+    The secret is not shown again. Without --event, the webhook gets all events about licenses: license.*.
     """
     new = NewWebhook(**{"url": url, "events": ["license.*"], **fields})
     _require_allowed(here, new)
@@ -100,8 +100,9 @@ def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: As
 @command(app, "keywright webhook rotate-secret 1")
 @with_installation
 def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = False) -> None:
-    """Make a new secret for a webhook, and print it. For 24 hours, deliveries are signed with both secrets,
-    so that you can update the receiver.
+    """Make a new secret for a webhook, and print it.
+
+    For 24 hours, deliveries are signed with both secrets, so that you can update the receiver.
     """
     made: NewEndpoint = here.change(RotateSecret(context=here.context, endpoint_id=endpoint_id))
     _print_new(made, f"Webhook {endpoint_id} has a new secret.", as_json=as_json)
