@@ -25,7 +25,10 @@ def list_activations(
     is_active: Annotated[bool, typer.Option("--active", help="Only those that hold a place.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the activations of a license, newest first, including those whose place was given up."""
+    """List the activations of a license, newest first, including those whose place was given up.
+
+    At most 10,000 are listed.
+    """
     query = ListActivations(
         license_id=here.get_license(key).license.id,
         limit=_MAX_ACTIVATIONS,

@@ -44,7 +44,7 @@ _LeaseId = Annotated[
 def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     """List the leases of a license, newest first.
 
-    The list includes the latest leases that ended without being released.
+    The list includes the latest leases that ended without being released, and has at most 10,000 leases.
     """
     license = here.get_license(key).license
     page: ItemPage[Lease] = here.ask(ListLeases(license_id=license.id, limit=_MAX_LEASES))
