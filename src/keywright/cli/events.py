@@ -92,7 +92,7 @@ def events(
 ) -> None:
     """List what happened, the oldest first: each event once, and none left out.
 
-    --follow without --since shows only new events; with --json, it prints one object per line.
+    With --follow, only new events are shown unless you give --since, and --json prints one object per line.
     """
     if is_following and limit is not None:
         raise WrongUsage("Give either --follow or --limit")

@@ -212,8 +212,8 @@ def edd(
 
     The source is a dump of the shop's database, or with --mysql the database itself. Licenses are imported
     with their IDs, keys, dates, limits and sites; licenses in bundles also with the ID of their parent.
-    Products get their titles from the dump; customers are found by their e-mail addresses, or made. A site
-    that does not count in the shop takes no place here.
+    Products get their titles from the dump; customers are matched by e-mail address, or made. A site that
+    does not count in the shop takes no place here.
 
     It can be run again, like `keywright import lmfwc`.
     """

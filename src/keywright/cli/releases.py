@@ -231,7 +231,7 @@ def publish(
 def yank(here: Installation, product: _Product, version: _Version, *, as_json: AsJson = False) -> None:
     """Yank a release: it is no longer offered or downloadable.
 
-    Programs that have it are helped only by a higher version.
+    Programs that have installed it can be updated only to a higher version.
     """
     release = _get_release(here, product, version)
     yanked = here.change(commands.YankRelease(context=here.context, release_id=release.id))
