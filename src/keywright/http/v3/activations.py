@@ -20,7 +20,7 @@ from keywright.licensing.management import ActivationPage, GetActivation, ListAc
 
 
 class Activation(Struct):
-    """A place on a license, taken or given up."""
+    """A place on a license, held or given up by a device."""
 
     id: Annotated[Id, about("The activation's ID.", 90)]
     token: Annotated[str, about("The token by which programs name it.", EXAMPLE_TOKEN)]
@@ -46,20 +46,20 @@ class Activation(Struct):
 
 
 class Released(Struct):
-    """The number of places that were given up."""
+    """The number of places that were released."""
 
     released: Annotated[int, about("The places that were taken.", 3)]
 
 
 class ActivationQuery(ListQuery):
-    """Filters of activations."""
+    """Filters and sort order of a list of activations."""
 
     is_active: Annotated[bool | None, about("Those that hold a place, or those that do not.")] = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
 
 
 def show(managed: ManagedActivation) -> Activation:
-    """An activation with all its members."""
+    """The activation as v3 shows it to vendors."""
     one = managed.activation
     return copy_as(
         Activation,
@@ -75,7 +75,7 @@ def show(managed: ManagedActivation) -> Activation:
 async def list_activations(call: Call, query: ActivationQuery) -> Answer:
     """List the activations of a license.
 
-    The newest first; also those whose place was given up, as long as they are kept.
+    The newest first, including deactivated ones for as long as they are kept.
     """
     asked = ListActivations(
         **call.named("license_id"),
@@ -95,7 +95,7 @@ async def list_activations(call: Call, query: ActivationQuery) -> Answer:
 async def get_activation(call: Call) -> Answer:
     """Get an activation.
 
-    The `ETag` does not change with `last_seen_at` and `offline_until`.
+    Its `ETag` does not depend on `last_seen_at` and `offline_until`.
     """
 
     def write(managed: ManagedActivation) -> Answer:
@@ -105,9 +105,10 @@ async def get_activation(call: Call) -> Answer:
 
 
 async def release_activation(call: Call) -> Answer:
-    """Give up the place of an activation.
+    """Release an activation.
 
-    The record stays. A place that was given up before stays so.
+    Gives up the place; the record remains. Releasing an activation that has already been released changes
+    nothing.
     """
     command = ReleaseActivation(
         **call.about_license(),
@@ -118,9 +119,9 @@ async def release_activation(call: Call) -> Answer:
 
 
 async def release_activations(call: Call) -> Answer:
-    """Give up all places of a license.
+    """Release all activations of a license.
 
-    The records stay. The answer has the number of places that were taken.
+    Gives up all places; the records remain. Returns the number of places that were held.
     """
     return await call.change(ReleaseAll(**call.about_license()), lambda taken: ok(Released(taken)))
 

@@ -1,4 +1,4 @@
-"""Answers of success and problems."""
+"""Build the answers of v3: successes and problems."""
 
 import hashlib
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _CREATED, _ACCEPTED, _NO_CONTENT = 201, 202, 204
 def ok(
     body: object, *, status: int = 200, etag: bytes | None = None, license_id: int | None = None
 ) -> Answer:
-    """200 with this body. ``license_id`` is for the access log."""
+    """A 200 answer with this body. ``license_id`` is for the access log."""
     headers: Headers = () if etag is None else ((b"etag", etag),)
     return Answer(status, encode(body), headers, license_id=license_id)
 
@@ -28,47 +28,46 @@ def ok(
 def created(
     body: object, location: str, *, etag: bytes | None = None, license_id: int | None = None
 ) -> Answer:
-    """201 with this body; ``location`` is the path of what was made."""
+    """A 201 answer with this body; ``location`` is the path of the new resource."""
     answer = ok(body, status=_CREATED, etag=etag, license_id=license_id)
     answer.headers += ((b"location", location.encode()),)
     return answer
 
 
 def accepted(body: object, location: str) -> Answer:
-    """202 with this body; ``location`` is the path of the job."""
+    """A 202 answer with this body; ``location`` is the path of the job."""
     answer = ok(body, status=_ACCEPTED)
     answer.headers += ((b"location", location.encode()),)
     return answer
 
 
 def no_content(_outcome: object = None) -> Answer:
-    """204."""
+    """A 204 answer."""
     return Answer(_NO_CONTENT, b"")
 
 
 def etag_of(resource: Struct, **volatile: Any) -> bytes:
-    """The strong ``ETag`` of a resource as its answer shows it.
+    """The strong ``ETag`` of a resource in the form that answers have.
 
-    ``volatile`` are values to put in place of members that change without a change of the resource, such as
-    ``last_seen_at=None``.
+    ``volatile`` replaces members that change although the resource does not, such as ``last_seen_at=None``.
     """
     shown = msgspec.structs.replace(resource, **volatile) if volatile else resource
     return b'"%b"' % hashlib.blake2b(encode(shown), digest_size=12).hexdigest().encode()
 
 
-#: The headers that belong to what the call did, and not to the moment.
+#: Headers that describe the outcome of the call, not the moment of the answer; they are stored with it.
 _KEPT = frozenset({b"location", b"etag", b"link", b"retry-after"})
 _TYPE = b"content-type"
 
 
 def write(answer: Answer) -> bytes:
-    """The answer without its status."""
+    """The answer in the form that is stored for idempotency, without its status."""
     headers = [answer.content_type, *(one for one in answer.headers if one[0] in _KEPT)]
     return b"".join(b"%b:%b\n" % header for header in headers) + b"\n" + answer.body
 
 
 def read(status: int, kept: bytes) -> Answer:
-    """The answer that ``write`` wrote."""
+    """The answer that ``write`` stored."""
     head, _, body = kept.partition(b"\n\n")
     lines = (line.partition(b":") for line in head.split(b"\n"))
     (_, content_type), *headers = ((name, value) for name, _, value in lines)
@@ -82,12 +81,12 @@ JSON, _FORM, _MERGE_PATCH = (
 )
 _JWT = JWT_TYPE.encode()
 _UTF_8 = (b"", b"utf-8", b"utf8")
-#: What most programs send.
+#: The most common values of ``Accept``.
 _ANY = frozenset({b"*/*", JSON})
 
 
 def is_form(route: Route, header: bytes, body: bytes) -> bool:
-    """Whether the body is a form, not JSON. Raises ``UnsupportedMediaType``."""
+    """Whether the body is a form rather than JSON. Raises ``UnsupportedMediaType``."""
     kind, *parameters = (one.strip().lower() for one in header.split(b";"))
     charsets = [one[8:].strip(b'"') for one in parameters if one.startswith(b"charset=")]
     taken = [JSON]
@@ -102,7 +101,7 @@ def is_form(route: Route, header: bytes, body: bytes) -> bool:
 
 
 def require_acceptable(header: bytes, produces: tuple[str, ...]) -> None:
-    """Raise ``NotAcceptable`` if ``Accept`` admits none of these media types."""
+    """Raise ``NotAcceptable`` if ``Accept`` allows none of these media types."""
     if header in _ANY:
         return
     if not any(is_admitted(header, one) for one in produces):
@@ -110,7 +109,7 @@ def require_acceptable(header: bytes, produces: tuple[str, ...]) -> None:
 
 
 def is_signed(header: bytes) -> bool:
-    """Whether ``Accept`` names the media type of signed answers, and does not prefer JSON."""
+    """Whether ``Accept`` asks for a signed answer: it names that media type, and does not prefer JSON."""
     if header == _JWT or header in _ANY:
         return header == _JWT
     ranges = dict(map(_parse_range, header.decode("latin-1").split(",")))
@@ -119,7 +118,7 @@ def is_signed(header: bytes) -> bool:
 
 
 def is_admitted(header: bytes, media_type: str) -> bool:
-    """Whether ``Accept`` admits a media type (RFC 9110 §12.5.1): the most specific range decides."""
+    """Whether ``Accept`` allows a media type (RFC 9110 §12.5.1): the most specific range decides."""
     main = media_type.partition("/")[0]
     ranges = {kind: quality for kind, quality in map(_parse_range, header.decode("latin-1").split(","))}
     for kind in (media_type, f"{main}/*", "*/*"):
@@ -138,7 +137,7 @@ def _parse_range(text: str) -> tuple[str, float]:
 
 
 PROBLEM_TYPE = (b"content-type", b"application/problem+json")
-#: The path of the pages about the codes.
+#: The path of the pages about problem codes.
 PAGES = "/problems"
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="Keywright", Basic realm="Keywright", charset="UTF-8"')
 
@@ -146,7 +145,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def write_problem(error: e.KeywrightError, hint: str = "") -> Answer:
-    """The answer for an error; ``hint`` follows its sentence."""
+    """The answer for an error; ``hint`` is appended to its detail."""
     code = error.problem
     status, title = PROBLEMS[code].status, PROBLEMS[code].title
     problem: dict[str, Any] = {
@@ -167,12 +166,12 @@ def write_problem(error: e.KeywrightError, hint: str = "") -> Answer:
 
 
 def describe(error: e.KeywrightError) -> str:
-    """The sentence about an error."""
+    """The sentence that describes an error."""
     return error.fill(error.problem_detail or PROBLEMS[error.problem].detail or error.sentence)
 
 
 def describe_problem(code: str) -> dict[str, Any]:
-    """The page about a code, as JSON."""
+    """The page about a problem code, as JSON."""
     problem = PROBLEMS[code]
     return {
         "type": f"{PAGES}/{code}",
@@ -185,7 +184,7 @@ def describe_problem(code: str) -> dict[str, Any]:
 
 
 def list_errors(error: e.KeywrightError) -> list[dict[str, str]]:
-    """The member ``errors``: each wrong value, and where it stands."""
+    """The member ``errors``: every invalid value and its location."""
     if isinstance(error, e.InvalidFields | e.InvalidTerms):
         is_parameter = isinstance(error, e.InvalidFields) and not error.is_body
         name = "parameter" if is_parameter else "pointer"

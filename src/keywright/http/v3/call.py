@@ -24,13 +24,13 @@ from keywright.http.v3.waiting import Waiters
 from keywright.identity.model import Permissions
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-#: The methods whose calls may have an idempotency key.
+#: The methods that support idempotency keys.
 _KEYED_METHODS = ("POST", "PATCH")
 
 
 class Call(AnyCall):
-    """A request to v3. ``path`` has the parameters of the path, ``body`` and ``asked`` the decoded body and
-    query, which the handler gets as arguments.
+    """A request to v3. ``path`` has the path parameters; ``body`` and ``asked`` are the decoded body and
+    query, which handlers receive as arguments.
     """
 
     __slots__ = (
@@ -59,10 +59,10 @@ class Call(AnyCall):
         waiters: Waiters,
         settings: Settings,
     ) -> None:
-        """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
+        """``root`` is the path of the interface; ``path`` has the path parameters of this call."""
         super().__init__(interface, scope, receive, address)
         if isinstance(self.action, Route) and self.action.streams:
-            # Its handler receives the body.
+            # The handler receives the body itself.
             self.has_body = False
         self.path = path
         self.root = root
@@ -72,16 +72,16 @@ class Call(AnyCall):
         #: Whether the answer is to be signed.
         self.is_signed = False
         self.body: Any = None
-        #: The body as it came, after transfer coding.
+        #: The body as sent, with the transfer coding removed.
         self.raw_body = b""
         self.asked: Any = None
-        #: The subject to which an idempotency key belongs beside the route; None is the caller.
+        #: What an idempotency key is scoped to besides the route; None is the caller.
         self.idempotency_subject: list[Any] | None = None
 
     async def change(self, command: Command, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
-        """Submit the command; ``write`` makes the answer from its outcome.
+        """Execute the command; ``write`` builds the answer from its outcome.
 
-        With an idempotency key, ``write`` is called in another thread, too: it must be pure.
+        With an idempotency key, ``write`` is also called in another thread, so it must be pure.
         """
         header = self.headers.get(b"idempotency-key")
         if header is not None and self.method in _KEYED_METHODS:
@@ -99,13 +99,13 @@ class Call(AnyCall):
         return answer
 
     def named(self, *names: str) -> dict[str, Any]:
-        """The members of the path with these names, and the product that alone the caller may see: fields of
-        queries, and with the ``context``, of commands.
+        """These path parameters, and the product that the caller is restricted to: fields of queries and,
+        together with ``context``, of commands.
         """
         return {name: self.path[name] for name in names} | {"only_product_id": self.only_product_id}
 
     def about_license(self) -> dict[str, Any]:
-        """The fields of every command about the license that the path names."""
+        """The fields that every command about the license in the path has."""
         return {
             "context": self.context,
             "license": self.path["license_id"],
@@ -113,22 +113,22 @@ class Call(AnyCall):
         }
 
     def base_of_links(self) -> str:
-        """The address of this server. Raises ``PublicUrlMissing``."""
+        """The base URL for links to this server. Raises ``PublicUrlMissing``."""
         host = self.headers.get(b"host", b"").decode("latin-1")
         return base_of_links(self.settings.public_url, self.scope["scheme"], host)
 
     async def ask(self, query: Query, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
-        """Submit the query; ``write`` makes the answer from its outcome."""
+        """Execute the query; ``write`` builds the answer from its outcome."""
         return write(await self.desk.query(query, self))
 
     def precondition(self, etag_of: Callable[[Any], bytes]) -> Callable[[Any], None] | None:
-        """For ``Command.precondition``: raises ``ChangedMeanwhile`` when what is to be changed has none of
-        the ``ETag``s that ``If-Match`` names; None without that header.
+        """The ``Command.precondition`` for ``If-Match``: it raises ``ChangedMeanwhile`` unless the current
+        ``ETag`` is in that header. None without the header.
         """
         header = self.headers.get(b"if-match")
         if header is None or header.strip() == b"*":
             return None
-        # Weak ones never match (RFC 9110 §13.1.1).
+        # Weak ETags never match (RFC 9110 §13.1.1).
         named = {one.strip() for one in header.split(b",")}
 
         def require_match(current: Any) -> None:
@@ -138,7 +138,7 @@ class Call(AnyCall):
         return require_match
 
     def _identify(self, key: str, write: Callable[[Any], Answer]) -> IdempotentCall:
-        """The call with this idempotency key."""
+        """The call as identified by this idempotency key."""
         caller, route = self.caller, self.action
         assert isinstance(route, Route)  # noqa: S101
         subject: list[Any]
@@ -149,12 +149,12 @@ class Call(AnyCall):
         else:
             subject = ["caller", None if caller is None else caller.api_key_id]
         if subject[0] != "caller" and caller is not None and (self.has_secret_key or self.only_product_id):
-            # Answers to such a caller are not for others.
+            # Callers with other rights must not be given this answer.
             subject = [*subject, self.has_secret_key, self.only_product_id]
         scope = hashlib.sha256(_encode(["v3", route.operation, subject, key])).digest()
         asked = [self.path, self.body, self.asked]
         digest = hashlib.sha256(_encode([*asked, JWT_TYPE] if self.is_signed else asked)).digest()
-        # The refusals of other callers would fill the disk.
+        # Stored refusals of other callers could fill the disk.
         keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
 
         def write_answer(outcome: Any) -> tuple[int, bytes] | None:

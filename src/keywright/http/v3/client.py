@@ -1,4 +1,4 @@
-"""The calls of programs."""
+"""The client calls about activations: validate, activate, deactivate."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,15 +29,15 @@ _READING = (Permissions.READ, Permissions.READ_WRITE)
 async def validate(call: Call, body: schemas.Validate) -> Answer:
     """Validate a license.
 
-    Answers whether the program may run, and everything that was found: `codes` has all findings in rank
-    order, `code` is the first, and `valid` is true where none of them blocks. The answer is always 200: an
-    unknown license is a finding, too. Nothing is changed.
+    Reports whether the program may run, and every finding: `codes` lists all findings in rank order, `code`
+    is the first of them, and `valid` is true if none of them blocks. The status is always 200: an unknown
+    license is a finding, too. The call changes nothing.
 
-    With `Accept: application/jwt`, the answer is signed, also a refusal, and can be kept until its `exp`:
-    for `days`, at most for `offline_days` of the terms.
+    With `Accept: application/jwt`, the answer is a signed token, whether the license is valid or not. A
+    program can keep it until its `exp`: for `days`, but no longer than the terms' `offline_days`.
 
-    Name the device by `fingerprint` or `token`: without one, only the license is judged. `license` and
-    `activation` are null for keys that are unknown, replaced, or of another product.
+    Identify the device by `fingerprint` or `token`; without either, only the license is checked. `license`
+    and `activation` are null if the key is unknown, was replaced, or belongs to another product.
     """
     query = ValidateLicense(
         key=body.license_key,
@@ -60,7 +60,7 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     if found.findings.is_valid and found.activation is not None:
         kept = await _keep_offline(call, found, found.activation, ends_at)
         if kept is None:
-            # The device has lost its place since then.
+            # The device has lost its place in the meantime.
             return await validate(call, body)
         ends_at = None if content is None else kept
     answer = _write_validation(call, found)
@@ -70,8 +70,8 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
 async def _keep_offline(
     call: Call, found: Validated, activation: activation_model.Activation, ends_at: datetime | None
 ) -> datetime | None:
-    """Record the end of the answer's validity before it leaves, and return it. None where the device
-    holds no place any more.
+    """Store when the answer expires before it is sent, and return that time. None if the device no longer
+    holds a place.
     """
     assert found.view is not None  # noqa: S101
     license, now = found.view.license, call.now
@@ -85,14 +85,14 @@ async def _keep_offline(
     except UnknownLicenseId:
         return None
     except Unavailable:
-        # What was recorded is as late as all that the device keeps.
+        # The stored time already covers every answer that the device keeps.
         check = now + timedelta(seconds=CHECK_SECONDS)
         return min(ends_at or now, max(activation.offline_until or check, check))
     return None if kept is None else ends_at or now
 
 
 def _content_of(call: Call, found: Validated) -> SignedContent:
-    """The contents of the signed answer to a validation."""
+    """The contents of the signed answer to ``validate``."""
     view, body, now = found.view, call.body, call.now
     return SignedContent(
         findings=found.findings,
@@ -137,27 +137,28 @@ def _write_validation(call: Call, found: Validated) -> Answer:
 
 
 def _new_version(body: schemas.Validate, activation: activation_model.Activation | None) -> str | None:
-    """The program's version, where the device had another one."""
+    """The program's version if it differs from the one stored for the device, else None."""
     return None if activation is None or body.app_version == activation.app_version else body.app_version
 
 
 async def activate(call: Call, body: schemas.Activate) -> Answer:
     """Activate a device.
 
-    Gives the device a place on the license: 201 for a new one. A device that has its place keeps it, and one
-    that gave it up takes it back: 200, with `is_new: false`. A device is known by its `fingerprint`; without
-    one, every call takes a new place, unless it names one by `token`. What is not sent again is kept.
+    Gives the device a place on the license, and returns 201 if the place is new. A device that already has a
+    place keeps it, and one that gave its place up gets it back: both return 200 with `is_new: false`. A
+    device is recognized by its `fingerprint`; without one, every call takes a new place unless it sends the
+    `token` of an existing one. Members that a later call omits keep their values.
 
-    With `Accept: application/jwt`, a success is a signed answer, as that to `validate`.
+    With `Accept: application/jwt`, a success is a signed token, as for `validate`.
 
-    With `replaces`, the place of the device with that fingerprint moves to this one.
+    With `replaces`, the place of the device with that fingerprint moves to this device.
 
-    Where every place is taken, the terms decide: `replace_unseen` gives this device the place of the one
-    unseen the longest. With `devices_visible`, `limit_reached` names the `devices`, and `remove` gives this
-    device the place of one of them; where a place is free, nothing is removed.
+    If every place is taken, the terms decide. With `replace_unseen`, the device replaces the one that has not
+    been seen for the longest time. With `devices_visible`, the problem `limit_reached` lists the `devices`;
+    send the `id` of one as `remove` to take its place. Nothing is removed while a place is free.
 
-    With `update_token: true`, the device gets an update token, which update frameworks send: it can only ask
-    for updates and download them. An earlier token stays valid for seven days.
+    With `update_token: true`, the device also gets an update token for update frameworks, which can only
+    check for updates and download them. Its previous token remains valid for seven days.
     """
     caller = call.caller
     named = (body.fingerprint, body.name, body.platform, body.app_version, body.metadata)
@@ -200,8 +201,8 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
 async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
     """Deactivate a device.
 
-    Gives up the place of the device with this `fingerprint` or `token`, whatever the state of the license. A
-    place that was given up before is no error: `was_active` is false then.
+    Gives up the place of the device with this `fingerprint` or `token`, whatever the state of the license. If
+    the place was given up before, the call succeeds with `was_active: false`.
     """
     command = activation_model.DeactivateDevice(**about_program(call, body))
     require_device(command)
@@ -219,7 +220,7 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
 
 
 def require_device(command: activation_model.ProgramCommand) -> None:
-    """Raise ``InvalidBody`` where no device is named."""
+    """Raise ``InvalidBody`` if the command identifies no device."""
     if not command.is_device_named:
         raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
 
@@ -279,7 +280,7 @@ ROUTES = (
 
 
 def show_activation(one: activation_model.Activation, now: datetime) -> schemas.ClientActivation:
-    """The record of the device that calls."""
+    """The activation of the calling device, as it sees it."""
     return schemas.ClientActivation(
         one.id,
         one.token,

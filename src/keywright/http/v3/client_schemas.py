@@ -1,4 +1,4 @@
-"""What programs send and get."""
+"""Schemas of client calls, and of leases and usage."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -35,7 +35,7 @@ Entitlement = Annotated[str, Meta(min_length=1, max_length=_MAX_CODE)]
 
 
 class ProgramCall(ClientBody):
-    """The members that every client call may have."""
+    """Members that are common to client calls."""
 
     license_key: Annotated[LicenseKey, about("The license key.", EXAMPLE_KEY)]
     fingerprint: Annotated[
@@ -63,7 +63,7 @@ class Validate(ProgramCall):
 
 
 class MakeFile(ProgramCall, kw_only=True):
-    """The body of a call that makes a license file."""
+    """The body of a call that creates a license file."""
 
     days: Annotated[Days | None, about("The life of the file, at most `offline_days`.", 14)] = None
 
@@ -91,7 +91,7 @@ class Deactivate(ProgramCall):
 
 
 class ClientActivation(Struct):
-    """A device's place, as its program sees it."""
+    """An activation, as the program on that device sees it."""
 
     id: Annotated[Id, about("The activation's ID.", 90)]
     token: Annotated[str, about("Names this place in later calls.", EXAMPLE_TOKEN)]
@@ -106,7 +106,7 @@ class ClientActivation(Struct):
 
 
 class Validation(Struct):
-    """Whether the license may be used, and everything found."""
+    """Whether the license is valid, with all findings."""
 
     valid: Annotated[bool, about("Whether nothing found blocks.", True)]
     code: Annotated[Code, about("The first finding.", "valid")]
@@ -127,7 +127,7 @@ class Validation(Struct):
 
 
 class Activated(Struct):
-    """The device's place."""
+    """The activation of the device, and its license."""
 
     activation: ClientActivation
     license: ClientLicense
@@ -143,7 +143,7 @@ class Activated(Struct):
 
 
 class Deactivated(Struct):
-    """The place that was given up."""
+    """The activation that was deactivated, and its license."""
 
     activation: ClientActivation
     license: ClientLicense
@@ -183,7 +183,7 @@ class RenewLease(ProgramCall, kw_only=True):
 
 
 class ReleaseLease(ProgramCall, kw_only=True):
-    """The body of a call that gives up a lease."""
+    """The body of a call that releases a lease."""
 
     lease_id: Annotated[LeaseId, about("The lease's `id`.", EXAMPLE_LEASE)]
 
@@ -197,7 +197,7 @@ class ClientLease(Struct):
 
 
 class TakenLease(Struct):
-    """A lease that was taken, or that its holder had."""
+    """A lease that was taken, or extended for the same holder."""
 
     lease: ClientLease
     license: ClientLicense
@@ -205,7 +205,7 @@ class TakenLease(Struct):
 
 
 class RenewedLease(Struct):
-    """A lease that was renewed."""
+    """A renewed lease."""
 
     lease: ClientLease
     was_lost: Annotated[bool, about("Whether it had ended, and was taken again.", False)]
@@ -214,7 +214,7 @@ class RenewedLease(Struct):
 
 
 class ReleasedLease(Struct):
-    """A lease that was given up."""
+    """The result of releasing a lease."""
 
     was_held: Annotated[bool, about("Whether it was held until now.", True)]
     license: ClientLicense
@@ -234,14 +234,14 @@ class Lease(Struct):
 
 
 class RecordUsage(ProgramCall, kw_only=True):
-    """The body of a call that counts usage."""
+    """The body of a call that records usage."""
 
     meter: Annotated[MeterName, about("A meter of the terms.", "exports")]
     amount: Annotated[Annotated[int, Meta(ge=1, le=_MAX_AMOUNT)], about("How much to count.", 1)] = 1
 
 
 class UsageQuery(ListQuery):
-    """Which of a license's periods."""
+    """Filters of the usage periods of one license."""
 
     since: Annotated[Time | None, about("Those that begin then or later.")] = field(default=None, name="from")
     until: Annotated[Time | None, about("Those that begin before that.")] = field(default=None, name="to")
@@ -249,7 +249,7 @@ class UsageQuery(ListQuery):
 
 
 class AllUsageQuery(ListQuery):
-    """Which periods of all licenses."""
+    """Filters of the usage periods of all licenses."""
 
     period_from: Annotated[Time | None, about("Those that begin then or later.")] = None
     period_to: Annotated[Time | None, about("Those that begin before that.")] = None
@@ -259,7 +259,7 @@ class AllUsageQuery(ListQuery):
 
 
 class UsagePeriod(Struct):
-    """The usage of a meter in a period."""
+    """The usage of one meter of a license in one period."""
 
     license_id: Annotated[Id, about("The license, also a deleted one.", 4711)]
     meter: Annotated[str, about("The meter.", "exports")]
@@ -276,7 +276,7 @@ class UsagePeriod(Struct):
 
 
 class Usage(Struct):
-    """The usage of a meter."""
+    """The usage of a meter in the current period."""
 
     meter: Annotated[str, about("The meter.", "exports")]
     used: Annotated[int, about("How much is used in this period.", 12)]

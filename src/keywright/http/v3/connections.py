@@ -39,7 +39,7 @@ _SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 
 
 class MappedProduct(Struct):
-    """What a product of the shop makes."""
+    """What a sale of one of the shop's products does."""
 
     product: Annotated[str, about("A price, variation, product or SKU; `*` is any other.", "price_1Pro")]
     policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)]
@@ -49,7 +49,7 @@ class MappedProduct(Struct):
 
 
 class Connection(Struct, kw_only=True):
-    """A shop that sends its events here."""
+    """A connection to a shop, which sends its events here."""
 
     id: Annotated[Id, about("Its ID.", 1)]
     shop: Annotated[Shop, about("The shop.", "stripe")]
@@ -76,13 +76,13 @@ class Connection(Struct, kw_only=True):
 
 
 class RemovedConnection(Body):
-    """What a connection goes on with."""
+    """The removed connection whose sales are taken over."""
 
     connection_id: Annotated[Id, about("The removed connection.", 1)]
 
 
 class TakenOver(Struct):
-    """What a connection goes on with."""
+    """The result of taking over sales."""
 
     licenses: Annotated[int, about("How many licenses it has taken over.", 1204)]
 
@@ -94,7 +94,7 @@ class Connections(Struct):
 
 
 def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Connection:
-    """The connection as its answer."""
+    """The connection as v3 shows it."""
     return copy_as(
         Connection,
         connection,
@@ -105,7 +105,7 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
 
 
 def _etag(connection: model.Connection) -> bytes:
-    # The events that come, and what the shop was asked, do not make another version of it.
+    # Events that arrive, and the topics that the shop sends, do not change the version of the connection.
     shown = show(connection)
     shown.last_event_at, shown.failures, shown.missing_topics = None, 0, None
     return etag_of(shown)
@@ -118,8 +118,8 @@ def _write(connection: model.Connection) -> Answer:
 async def add_connection(call: Call, body: NewConnection) -> Answer:
     """Add a connection to a shop.
 
-    Then enter the server's address with the answer's `path` in the shop, as the address of its webhook. The
-    `secret` is in this answer only.
+    Then configure a webhook in the shop, at this server's address with the `path` of the answer. The `secret`
+    is shown only in this answer.
     """
 
     def write(opened: OpenedConnection) -> Answer:
@@ -133,7 +133,7 @@ async def add_connection(call: Call, body: NewConnection) -> Answer:
 async def list_connections(call: Call) -> Answer:
     """List the connections.
 
-    All of them: there are few.
+    All of them, without pagination.
     """
     return await call.ask(ListConnections(), lambda found: ok(Connections([show(one) for one in found])))
 
@@ -141,7 +141,7 @@ async def list_connections(call: Call) -> Answer:
 async def get_connection(call: Call) -> Answer:
     """Get a connection.
 
-    Without its secrets.
+    Returns the connection without its secrets.
     """
     return await call.ask(GetConnection(connection_id=call.path["connection_id"]), _write)
 
@@ -149,8 +149,8 @@ async def get_connection(call: Call) -> Answer:
 async def update_connection(call: Call, body: ConnectionFields) -> Answer:
     """Change a connection.
 
-    What is not sent stays; `mapping` takes the place of the whole mapping. An
-    `api_key` of null takes it away.
+    Members that are not sent keep their values. `mapping` replaces the whole mapping. An `api_key` of null
+    removes the key.
     """
     number, precondition = call.path["connection_id"], call.precondition(_etag)
     return await call.change(to_update(call.context, number, body, precondition), _write)
@@ -159,7 +159,7 @@ async def update_connection(call: Call, body: ConnectionFields) -> Answer:
 async def remove_connection(call: Call) -> Answer:
     """Remove a connection.
 
-    With the events that it received; the licenses stay.
+    Deletes the events that it received; licenses remain.
     """
     command = RemoveConnection(
         context=call.context,
@@ -170,10 +170,10 @@ async def remove_connection(call: Call) -> Answer:
 
 
 async def take_over_sales(call: Call, body: RemovedConnection) -> Answer:
-    """Go on with what a removed connection has sold.
+    """Take over the sales of a removed connection.
 
-    After a connection was removed and added again: its orders are not sold again, and renewals and refunds
-    reach its licenses.
+    Use this after you have removed a connection and added it again: orders are then not fulfilled twice, and
+    renewals and refunds reach the existing licenses.
     """
     command = TakeOverSales(
         context=call.context, connection_id=call.path["connection_id"], removed_id=body.connection_id

@@ -1,4 +1,4 @@
-"""The five routes of a noun: create, list, get, change, delete."""
+"""The five routes of a noun: create, list, get, update and delete."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from keywright.http.v3.route import Route
 
 
 class Texts(NamedTuple):
-    """What readers need to know of each call."""
+    """The description of each route, for the documents."""
 
     create: str
     delete: str
@@ -26,8 +26,9 @@ class Texts(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """How one is shown where that is not as it is stored: the type of the answer, what makes it, and the
-    values of members that change without a change of the thing, for its ``ETag``.
+    """How an item is shown, if not as it is stored: the type of the answer, a function that converts to it,
+    and values that replace members which change although the item does not, so that its ``ETag`` stays the
+    same.
     """
 
     gives: Any
@@ -45,8 +46,9 @@ def crud_routes(
     shown: Shown | None = None,
     check: Callable[[Call, Any], None] = lambda _call, _fields: None,
 ) -> tuple[Route, ...]:
-    """The routes below ``/products`` and the like. ``example`` and ``change`` are bodies of example calls,
-    ``refusals`` the problem codes of a method; ``check`` may refuse fields by the call and its settings.
+    """The routes of a noun, at ``/products`` and the like. ``example`` and ``change`` are the bodies of
+    example calls, ``refusals`` the problem codes by method; ``check`` may refuse fields, given the call and
+    its settings.
     """
     name, path = noun.name, f"/{noun.name}s"
     shown = shown or Shown(noun.model, lambda stored: stored)

@@ -1,4 +1,4 @@
-"""Customers. Addresses of customers are never in a URL: a search is a POST."""
+"""Customers. E-mail addresses must not appear in URLs, so searching is a POST."""
 
 from typing import Annotated, Any, Literal
 
@@ -26,20 +26,20 @@ from keywright.provisioning.shops.commands import FindShopEventsNaming
 
 
 class CustomerSearch(Body):
-    """The terms of a search."""
+    """What to search for."""
 
     email: Annotated[Email | None, about("The address, in any case.", "ada@example.com")] = None
     name: Annotated[Name | None, about("The whole name.")] = None
 
 
 class CustomerPage(ListQuery):
-    """The page of what is found."""
+    """The page of the results."""
 
     sort: Literal["created_at", "-created_at"] = "-created_at"
 
 
 class CustomerExport(Struct):
-    """Everything stored about a customer."""
+    """All data stored about a customer."""
 
     customer: Annotated[schemas.Customer | None, about("The customer; null where there is none.")]
     events: Annotated[list[dict[str, Any]], about("The events about the customer.", [])]
@@ -54,14 +54,15 @@ class CustomerExport(Struct):
 
 
 def show(customer: Customer) -> schemas.Customer:
-    """The customer as its answer."""
+    """The customer as v3 shows it."""
     return convert(customer, schemas.Customer, from_attributes=True)
 
 
 async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage) -> Answer:
     """Search customers.
 
-    By e-mail address, in any case, or by their whole name, which are never in a URL.
+    By e-mail address, ignoring case, or by full name. Both are sent in the body, because they must not appear
+    in a URL.
     """
     where = CustomerFilter(email=body.email, name=body.name)
     asked = ListCustomers(paging=lists.read_paging(call), where=where)
@@ -69,11 +70,12 @@ async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage
 
 
 async def export_customer(call: Call) -> Answer:
-    """Export what is stored about a customer.
+    """Export the data of a customer.
 
-    The customer, the events about them, and their licenses with whole license keys, activations, events and
-    other rows. Also for a number that licenses name without there being a customer. An answer has at most
-    1,000 licenses and 20,000 rows of all kinds; `keywright customer export` has no such limit.
+    Returns the customer, the events about them, and their licenses with full license keys, activations,
+    events and other records. Works for any ID that a license names, even if no such customer exists. An
+    answer has at most 1,000 licenses and 20,000 records in total; `keywright customer export` has no such
+    limit.
     """
     return await call.ask(
         ExportCustomer(customer_id=call.path["customer_id"]), lambda found: ok(_show(found))
@@ -81,12 +83,12 @@ async def export_customer(call: Call) -> Answer:
 
 
 async def erase_customer(call: Call) -> Answer:
-    """Erase what is stored about a customer.
+    """Erase the personal data of a customer.
 
-    Their name, e-mail address and metadata, the metadata of their licenses, addresses, user agents and labels
-    of their activations, and their traces in events are gone. Licenses and counters stay, so that programs
-    keep working. Who holds a lease now stays until that is over and the customer is erased again. The answer
-    counts what was erased.
+    Erases their name, e-mail address and metadata, the metadata of their licenses, the IP addresses, user
+    agents and labels of their activations, and their traces in events. Licenses and counters remain, so that
+    programs keep working. The holders of current leases remain, too: erase the customer again after these
+    leases have ended. Returns the number of erased records.
     """
     command = EraseCustomer(context=call.context, customer_id=call.path["customer_id"])
     await call.desk.query(RequireCustomerData(customer_id=command.customer_id), call)
@@ -112,10 +114,10 @@ async def erase_customer(call: Call) -> Answer:
 
 
 async def make_portal_link(call: Call) -> Answer:
-    """Make a link to the customer's portal.
+    """Create a link to the customer portal.
 
-    Anyone who opens it is signed in as this customer, once, within 24 hours: show it only to a customer who
-    is signed in to your own site.
+    The link signs in anyone who opens it as this customer. It works once, within 24 hours: show it only to a
+    customer who is signed in to your own site.
     """
     base = call.base_of_links()
     command = MakePortalLink(

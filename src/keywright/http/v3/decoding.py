@@ -1,6 +1,7 @@
-"""Decode bodies, queries and idempotency keys into their types, and find everything that is wrong in them.
+"""Decode bodies, queries and idempotency keys, and report everything that is wrong with them.
 
-msgspec stops at the first wrong value, and is fast: these functions run only after it has refused something.
+msgspec is fast but stops at the first error: the search for the others runs only after msgspec has refused a
+value.
 """
 
 import re
@@ -27,7 +28,7 @@ _ESCAPED = re.compile(rb'\\(["\\])')
 
 
 def parse_idempotency_key(header: bytes) -> str:
-    """The key; both forms of a text are the same one. Raises ``InvalidQuery``."""
+    """The idempotency key; its bare and quoted forms are equivalent. Raises ``InvalidQuery``."""
     header = header.strip()
     quoted = _QUOTED.fullmatch(header)
     key = header if quoted is None else _ESCAPED.sub(rb"\1", quoted[1])
@@ -40,19 +41,19 @@ def parse_idempotency_key(header: bytes) -> str:
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 _MAX_PAIRS = 1000
-#: What msgspec or ``Parse`` raise for a wrong value.
+#: What msgspec and ``Parse`` raise for an invalid value.
 _REFUSED = (msgspec.ValidationError, ValueError, e.ValueRefusal)
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
 class StructDecoder(Generic[AnyStruct]):
-    """Decodes values of one type. What it needs is made at the first use, and kept."""
+    """Decodes values of one type. What it needs is built at the first use, and cached."""
 
     def __init__(self, struct: type[AnyStruct]) -> None:
         self.struct = struct
 
     def decode_json(self, body: bytes) -> AnyStruct:
-        """A body. Raises ``BodyUnreadable``, or ``InvalidBody`` with every error."""
+        """Decode a JSON body. Raises ``BodyUnreadable``, or ``InvalidBody`` with all errors."""
         try:
             value = self._json.decode(body)
         except msgspec.ValidationError:
@@ -67,9 +68,9 @@ class StructDecoder(Generic[AnyStruct]):
             raise e.InvalidBody(self._list_errors(body)) from None
 
     def decode_form(self, body: bytes) -> AnyStruct:
-        """A form (``application/x-www-form-urlencoded``); lists and objects are in it as JSON.
+        """Decode a form (``application/x-www-form-urlencoded``), whose lists and objects are JSON.
 
-        Raises ``BodyUnreadable``, or ``InvalidBody`` with every error.
+        Raises ``BodyUnreadable``, or ``InvalidBody`` with all errors.
         """
         try:
             pairs = parse_qsl(body.decode(), strict_parsing=True, errors="strict", max_num_fields=_MAX_PAIRS)
@@ -82,8 +83,8 @@ class StructDecoder(Generic[AnyStruct]):
         return self._convert(sent, e.InvalidBody, _list_repeated(pairs, e.InvalidBody))
 
     def decode_query(self, query: bytes, *, is_closed: bool) -> AnyStruct:
-        """Query parameters. Raises ``InvalidQuery`` with every error, and before it, if ``is_closed``,
-        ``UnknownParameters``.
+        """Decode query parameters. Raises ``InvalidQuery`` with all errors; with ``is_closed``,
+        ``UnknownParameters`` first.
         """
         pairs = split_query(query)
         if is_closed:
@@ -124,7 +125,7 @@ class StructDecoder(Generic[AnyStruct]):
 
     @cached_property
     def _structured(self) -> frozenset[str]:
-        """The members that are lists or objects."""
+        """The names of the members that are lists or objects."""
         kinds = {one.encode_name: strip_annotations(split_type(one.type)[0]) for one in fields(self.struct)}
         return frozenset(
             name for name, kind in kinds.items() if is_struct(kind) or get_origin(kind) in (list, dict)
@@ -132,7 +133,7 @@ class StructDecoder(Generic[AnyStruct]):
 
 
 def split_query(query: bytes) -> list[tuple[str, str]]:
-    """The parameters of a query; an empty one counts as not sent. Raises ``InvalidQuery``."""
+    """The parameters of a query string; those with an empty value are dropped. Raises ``InvalidQuery``."""
     if query.count(b"&") >= _MAX_PAIRS:
         detail = f"must have at most {_MAX_PAIRS} parameters"
         raise e.InvalidQuery([e.FieldError("", "too_long", detail)])
@@ -143,7 +144,7 @@ def split_query(query: bytes) -> list[tuple[str, str]]:
 
 
 def require_known(pairs: Iterable[tuple[str, str]], known: list[str]) -> None:
-    """Raise ``UnknownParameters`` for those that are not known."""
+    """Raise ``UnknownParameters`` for parameters that are not in ``known``."""
     unknown = dict.fromkeys(name for name, _ in pairs if name not in known)
     if unknown:
         raise e.UnknownParameters(
@@ -160,9 +161,9 @@ def _list_repeated(pairs: list[tuple[str, str]], error: type[e.InvalidFields]) -
 
 
 def _as_places(errors: list[e.FieldError], error: type[e.InvalidFields]) -> list[e.FieldError]:
-    """The errors with the names of parameters in place of JSON Pointers, unless they are of a body.
+    """The errors, with parameter names in place of JSON Pointers unless they are about a body.
 
-    Null is left out of what they must be: a query has none.
+    "or null" is removed from the details: a query has no null.
     """
     if error.is_body:
         return errors
@@ -174,13 +175,13 @@ def _as_places(errors: list[e.FieldError], error: type[e.InvalidFields]) -> list
 
 _SEARCH = '; license keys are never in an address: POST …/licenses/search {"key": "…"}'
 _SEARCH_EMAIL = '; addresses are never in a URL: POST …/licenses/search or …/customers/search {"email": "…"}'
-#: By the noun that is followed by what is no number.
+#: By the noun in a path that is followed by something other than an ID.
 _OF_PATHS = {
     "licenses": f"A license is addressed by its id{_SEARCH}.",
     "customers": f"A customer is addressed by the id{_SEARCH_EMAIL}.",
 }
 _CLIENT_CALLS = frozenset({"validate", "activate", "deactivate"})
-#: By the name of a member or parameter, where no member has it.
+#: By the name of an unknown member or parameter.
 _OF_NAMES = {
     "key": _SEARCH,
     "license_key": _SEARCH,
@@ -192,7 +193,7 @@ _OF_NAMES = {
 
 
 def of_path(words: Sequence[str]) -> str:
-    """A sentence about the words of a path at which nothing is; empty where none is known."""
+    """A hint about a path at which nothing exists; empty if there is none."""
     if words and words[-1] in _CLIENT_CALLS:
         return f" Programs send POST …/{words[-1]}, with the license key in the body."
     is_guessed = len(words) > 1 and not words[1].isdigit()
@@ -200,13 +201,13 @@ def of_path(words: Sequence[str]) -> str:
 
 
 def of_name(name: str, known: Collection[str]) -> str:
-    """What follows "is unknown" about a name beside these known ones; empty where nothing is known."""
+    """A hint, to follow "is unknown", about a name next to these known ones; empty if there is none."""
     if "terms" in known and name in Terms.__struct_fields__:
         return f'; it is a member of terms: {{"terms": {{"{name}": …}}}}'
     return _OF_NAMES.get(name, "")
 
 
-#: The most errors that are listed, and the longest name that is compared with known ones.
+#: The most errors that are reported, and the longest name for which similar known names are searched.
 MAX_ERRORS, _MAX_COMPARED = 100, 64
 _encode = msgspec.json.Encoder().encode
 
@@ -214,8 +215,8 @@ _encode = msgspec.json.Encoder().encode
 def list_wrong_values(
     kind: Any, value: Any, pointer: str = "", *, is_strict: bool = True
 ) -> list[e.FieldError]:
-    """Every error of a value of this type, at most ``MAX_ERRORS``. Without ``is_strict``, texts stand for
-    numbers and the like, as in a form.
+    """Every error in a value of this type, at most ``MAX_ERRORS``. Without ``is_strict``, strings are
+    accepted for numbers and the like, as in a form.
     """
     errors: list[e.FieldError] = []
     _Search(errors, is_strict=is_strict).search(kind, value, pointer)
@@ -223,7 +224,7 @@ def list_wrong_values(
 
 
 def describe_unknown(name: str, known: list[str]) -> str:
-    """The sentence about an unknown name, with what is meant or the nearest known one."""
+    """The message about an unknown name, with a hint or the most similar known name."""
     if hint := of_name(name, known):
         return f"is unknown{hint}"
     nearest = get_close_matches(name[:_MAX_COMPARED], known, n=1)
@@ -236,7 +237,7 @@ class _Search:
         self._is_strict = is_strict
 
     def search(self, kind: Any, value: Any, pointer: str) -> None:
-        """Add the errors of a value."""
+        """Collect the errors of a value."""
         if len(self._errors) >= MAX_ERRORS:
             return
         single, is_nullable = split_type(kind)
@@ -248,7 +249,7 @@ class _Search:
             self._search_members(bare, value, pointer)
             self._check_whole(single, value, pointer, before)
         elif _is_too_long(single, value):
-            # Nothing of it would be used; looking at every item costs more than the call is worth.
+            # The whole value is refused; checking every item would cost more than the call is worth.
             self._errors.append(e.FieldError(pointer, "too_long", f"must be {describe(kind)}"))
         elif get_origin(bare) is list and isinstance(value, list):
             self._search_items(bare, dict(enumerate(value)), pointer)
@@ -277,7 +278,9 @@ class _Search:
             self.search(get_args(kind)[-1], one, join_pointer(pointer, place))
 
     def _check_whole(self, kind: Any, value: Any, pointer: str, before: int) -> None:
-        """Check the limits of a value whose parts are right: there were so many errors before them."""
+        """Check the constraints on a whole value, if its parts added no errors: ``before`` is the error count
+        before them.
+        """
         if len(self._errors) == before:
             self._check(kind, value, pointer)
 
@@ -289,7 +292,7 @@ class _Search:
             return
         if b"\\u0000" in _encode(value):
             self._errors.append(e.FieldError(pointer, "invalid", "must have no null characters"))
-        # In a form, the text null is None.
+        # In a form, the text "null" is None.
         elif converted is not None and (finish := build_finish(kind)) is not None:
             try:
                 finish(converted)
@@ -312,7 +315,7 @@ def _fields_of(struct: type[msgspec.Struct]) -> dict[str, FieldInfo]:
 
 
 def _code_of(message: str) -> e.ValueCode:
-    """The kind of an error from msgspec's message."""
+    """The code of an error, from msgspec's message."""
     if ", got `" in message:
         return "wrong_type"
     if "of length" in message:
@@ -323,7 +326,7 @@ def _code_of(message: str) -> e.ValueCode:
 
 
 def describe(kind: Any) -> str:
-    """The values that a type allows, in words: ``an integer from 1 to 200``."""
+    """What values of a type may be, in words: ``an integer from 1 to 200``."""
     return _describe(inspect.type_info(kind))
 
 

@@ -1,4 +1,4 @@
-"""The events: what happened, in order."""
+"""The feed of events, in order."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ Wait = Annotated[int, Meta(ge=0, le=30)]
 
 
 class EventSubject(Struct):
-    """The subject of an event."""
+    """The thing that an event is about."""
 
     type: Annotated[str, about("Its noun.", "license")]
     id: Annotated[Id | None, about("Its ID, if it has one.", 17)]
@@ -49,7 +49,7 @@ class Event(Struct):
 
 
 class EventQuery(Query):
-    """Which events, and how long to wait for them."""
+    """Filters of events, and how long to wait for new ones."""
 
     limit: Annotated[Limit, about("The most events of a page.", 50)] = 50
     cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
@@ -63,10 +63,10 @@ class EventQuery(Query):
 async def list_events(call: Call, query: EventQuery) -> Answer:
     """List events.
 
-    The oldest first, each once, and none left out. `next_cursor` is always there: asked again with it, the
-    answer has what is new; with `wait_seconds`, it waits for that. A page may have fewer events than `limit`
-    where few of very many match. A cursor that is older than what is kept is refused (400, `too_old`); of
-    one license's activations by programs, at most 1,000 a day are kept.
+    The oldest first, each exactly once. There is always a `next_cursor`: use it in the next call to get newer
+    events and, with `wait_seconds`, to wait for them. If few of very many events match, a page may have fewer
+    than `limit`. A cursor that is older than the oldest kept event is refused (400, `too_old`). Of
+    activations by programs, at most 1,000 events a day are kept per license.
     """
     after = lists.read_cursor(call, tuple[lists.Number, lists.Number])
     asked = ListFeed(
@@ -94,7 +94,7 @@ def _parse_subject(text: str) -> Subject:
 
 
 def show(one: FeedEvent) -> Event:
-    """An event as it is answered."""
+    """The event as v3 shows it."""
     event = one.event
     subject, details = subject_of(event), dict(event.details or {})
     of_place = {} if event.activation_id is None else {"activation_id": event.activation_id}
@@ -113,7 +113,7 @@ def show(one: FeedEvent) -> Event:
 
 
 def _show_order(one: FeedEvent, of_deleted: object) -> Order:
-    """The order of the license: as it is now, or as it was when the license was deleted."""
+    """The order of the license: its current one or, for a deleted license, its last one."""
     if isinstance(of_deleted, dict):
         return show_order(msgspec.convert(of_deleted, StoredOrder))
     return show_order(read_order(one.order_id, one.order_details))

@@ -1,4 +1,4 @@
-"""The bodies and queries of v3; ``core/fields`` has the types of their members."""
+"""Base types for the bodies and queries of v3; ``core/fields`` has the types of their members."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, normalize_key
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body of a management call, or an object in one; unknown members are refused."""
+    """The body of a management call, or an object in one; unknown members are an error."""
 
 
 class ClientBody(Struct, kw_only=True):

@@ -1,4 +1,4 @@
-"""The v3 interface as the middlewares see it: which requests are its calls, and what they ask for."""
+"""The v3 interface as the middlewares see it: it recognizes its calls and decodes them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -26,13 +26,13 @@ from keywright.licensing.refusals import NamedDevice, to_known_token
 #: The largest body, in bytes.
 MAX_BODY = 64 * 1024
 _MAX_WORD = 64
-#: The OpenAPI document is a page of the server, here as well.
+#: The OpenAPI document is also served below the root of v3, by the pages of the server.
 _DOCUMENTS = (b"/openapi.json", b"/openapi.yaml")
 #: The members of a body that name a device.
 _DEVICE = ("fingerprint", "name", "token")
-#: In the tree of words, the name of the address that ends there; no word has a slash.
+#: The key of an address in the tree of path segments; no segment contains a slash.
 _HERE = "/"
-#: The errors of requests that could not be read, which the limiter counts.
+#: The errors of malformed requests, which the rate limiter counts.
 _MALFORMED = frozenset(
     kind
     for kind in e.CATALOG
@@ -42,7 +42,7 @@ _SEEN = b"ETag, Idempotency-Replayed, Link, Location, RateLimit, RateLimit-Polic
 
 
 class V3:
-    """The v3 interface, at the path that the settings name."""
+    """The v3 interface, mounted at the path from the settings."""
 
     malformed = _MALFORMED
     body_limit = untrusted_body_limit = MAX_BODY
@@ -68,20 +68,20 @@ class V3:
         for route in routes:
             by_words[route.words].append(route)
         addresses = {words: Address(some) for words, some in by_words.items()}
-        #: The addresses without parameters, by path; they are most calls.
+        #: The addresses without parameters, by path; most calls go to these.
         self._fixed = {
             "/".join([self.root, *map(str, words)]).encode(): one
             for words, one in addresses.items()
             if None not in words
         }
-        # To clients made from the document, whose paths begin with a slash.
+        # For generated clients: the document's paths begin with a slash.
         self._fixed[self._root + b"/"] = addresses[()]
         self._others: dict[str | None, Any] = {}
         for words, address in addresses.items():
             _add_to_tree(self._others, words, address)
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for a request that is not to this interface."""
+        """The call for a request; None for a request to something else."""
         path: bytes = scope["raw_path"]
         if not path.startswith(self._root):
             return None
@@ -95,11 +95,11 @@ class V3:
         return Call(self, scope, receive, address, parameters, root=self.root, **self._common)
 
     def parse_query(self, _query: bytes) -> dict[str, Any]:
-        """Nothing: ``prepare`` reads the query, when the caller is known."""
+        """An empty dict: ``prepare`` decodes the query, once the caller is known."""
         return {}
 
     def parse_body(self, call: AnyCall, body: bytes) -> Any:
-        """The decoded body; None where the route takes none. Raises ``UnsupportedMediaType``,
+        """The decoded body; None if the route has no body. Raises ``UnsupportedMediaType``,
         ``BodyUnreadable`` or ``InvalidBody``.
         """
         route = call.action
@@ -113,7 +113,7 @@ class V3:
         return route.body.decode_json(body)
 
     def prepare(self, call: AnyCall, route: Route) -> Route:
-        """Decode the query, and set what the handler gets.
+        """Decode the query, and set the arguments of the handler on the call.
 
         Raises ``NotFound``, ``NotAcceptable``, ``UnknownParameters``, ``InvalidQuery`` or ``BodyUnreadable``.
         """
@@ -134,7 +134,7 @@ class V3:
                 raise e.BodyUnreadable
             call.body = call.sent if call.has_body else route.body.decode_json(b"{}")
             if route.has_key:
-                # Update tokens are guessed no more than license keys.
+                # Guesses of update tokens are rate-limited like guesses of license keys.
                 call.key = call.body.license_key or getattr(call.body, "update_token", None) or ""
         return route
 
@@ -156,7 +156,9 @@ class V3:
         return write_problem(error, decoding.of_path(path.strip("/").split("/")))
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
-        """The address with these words, and its parameters; None where there is none."""
+        """The address that matches these path segments, and its path parameters; None if there is no such
+        address.
+        """
         node: Any = self._others
         values = []
         for word in words:
@@ -172,7 +174,7 @@ class V3:
 
 
 def _add_to_tree(tree: dict[str | None, Any], words: Sequence[str | None], address: Address) -> None:
-    """Add an address to a tree of words; it stands under ``_HERE``."""
+    """Add an address to a tree of path segments, under the key ``_HERE``."""
     for word in words:
         tree = tree.setdefault(word, {})
     tree[_HERE] = address

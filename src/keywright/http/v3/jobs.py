@@ -1,4 +1,4 @@
-"""Jobs: long work in steps."""
+"""Jobs: long-running work that is done in steps."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from keywright.search.filters import Search
 
 
 class JobResult(Struct):
-    """The result of a job that has ended."""
+    """The result of a finished job."""
 
     changed: Annotated[
         int,
@@ -31,7 +31,7 @@ class JobResult(Struct):
 
 
 class Job(Struct):
-    """Long work in steps."""
+    """A long-running operation."""
 
     id: Annotated[Id, about("Its ID.", 7)]
     kind: Annotated[str, about("What it does.", "apply")]
@@ -44,7 +44,7 @@ class Job(Struct):
 
 
 class FilesBody(Body):
-    """For which licenses to make files, and until when they are good."""
+    """The licenses to create files for, and when the files expire."""
 
     product_id: Annotated[Id | None, about("Only for licenses of this product.", 17)] = None
     ends_at: Annotated[Time | None, about("When they end; null is with the license.", None)] = None
@@ -53,14 +53,14 @@ class FilesBody(Body):
 
 
 class MadeFiles(Struct):
-    """The job that makes the files or, with `dry_run`, what it would make them for."""
+    """The job that creates the files or, with `dry_run`, a preview of it."""
 
     job: Annotated[Job | UnsetType, about("The job.")] = UNSET
     preview: Annotated[FilesPreview | UnsetType, about("What it would make files for.")] = UNSET
 
 
 def show(job: model.Job) -> Job:
-    """The job as its answer."""
+    """The job as v3 shows it."""
     result = None
     if job.finished_at is not None:
         result = JobResult(job.done - job.refused, job.refused, (job.messages or "").splitlines())
@@ -70,19 +70,19 @@ def show(job: model.Job) -> Job:
 async def get_job(call: Call) -> Answer:
     """Get a job.
 
-    Ask again every few seconds until `result` is there.
+    Poll it every few seconds until `result` is not null.
     """
     query = GetJob(**call.named("job_id"))
     return await call.ask(query, lambda job: ok(show(job)))
 
 
 async def make_license_files(call: Call, body: FilesBody) -> Answer:
-    """Make the license files of all.
+    """Create license files for all licenses.
 
-    For the day on which this server goes: a license file for each license and device that may have one, as a
-    job that mails them to the customers, each once. They end with the license, and not after `offline_days`.
-    With `dry_run`, only counts. The job's file, with all of them, can be downloaded from its page and with
-    `keywright license fetch-files`.
+    Use this before you shut this server down. Starts a job that creates a license file for each license and
+    device that may have one, and mails each file to its customer once. The files are valid as long as the
+    license, or until `ends_at`, regardless of `offline_days`. With `dry_run`, the call only counts them.
+    Download a file with all of them from the job's page, or with `keywright license fetch-files`.
     """
     product_id = body.product_id if call.only_product_id is None else call.only_product_id
     if body.dry_run:

@@ -1,4 +1,4 @@
-"""Leases of floating licenses: programs take, renew and release them; the vendor lists and ends them."""
+"""Leases of floating licenses: programs take, renew and release them; vendors list and end them."""
 
 from datetime import datetime
 from functools import partial
@@ -36,10 +36,11 @@ def show(lease: lease_model.Lease, now: datetime) -> client_schemas.Lease:
 async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
     """Take a lease.
 
-    Takes one of the license's `max_leases` for a `holder`, until it is released or ends. Renew it at
-    `renew_at`. The same holder on the same device has one lease: it is prolonged, and the answer is 200.
+    Takes one of the license's `max_leases` for a `holder`, until it is released or expires. Renew it at
+    `renew_at`. The same holder on the same device has only one lease: another call extends it and returns
+    200.
 
-    When all are held, `retry_after_seconds` is the longest time until the next one ends.
+    If all leases are held, `retry_after_seconds` is the longest time until the next one expires.
     """
     command = lease_model.TakeLease(**about_program(call, body), holder=body.holder, seconds=body.seconds)
 
@@ -53,8 +54,8 @@ async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
 async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
     """Renew a lease.
 
-    The lease is held for `seconds` more, from now on. A lease that has ended is taken again if one is free:
-    `was_lost` is true then, for another holder may have had it meanwhile.
+    The lease is held for `seconds` from now. A lease that has expired is taken again if one is free;
+    `was_lost` is then true, because another holder may have had it in the meantime.
     """
     command = lease_model.RenewLease(
         **about_program(call, body), lease_id=body.lease_id, seconds=body.seconds
@@ -70,8 +71,8 @@ async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
 async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer:
     """Release a lease.
 
-    It is free at once, whatever the state of the license. A lease that was released before, or that has
-    ended, is no error: `was_held` is false then.
+    The lease is free at once, whatever the state of the license. If it was released before or has expired,
+    the call succeeds with `was_held: false`.
     """
     command = lease_model.ReleaseLease(**about_program(call, body), lease_id=body.lease_id)
 
@@ -87,7 +88,8 @@ async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer
 async def list_leases(call: Call, query: ListQuery) -> Answer:
     """List the leases of a license.
 
-    The newest first, with the last of those that ended without being released, also by the vendor.
+    The newest first. Includes the latest leases that expired or were ended by the vendor; released leases are
+    deleted.
     """
     asked = lease_model.ListLeases(
         **call.named("license_id"),
@@ -110,8 +112,8 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
 async def end_lease(call: Call) -> Answer:
     """End a lease.
 
-    It is free at once. Its program gets `lease_lost` when it validates, and a renewal takes the lease
-    again if one is free. A lease that has ended before stays so.
+    The lease is free at once. Its program gets the code `lease_lost` when it validates, and can renew the
+    lease if one is free. Ending a lease that has already ended changes nothing.
     """
     command = lease_model.EndLease(**call.about_license(), lease_id=call.path["lease_id"])
     return await call.change(command, no_content)

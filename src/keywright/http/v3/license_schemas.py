@@ -1,4 +1,4 @@
-"""Licenses: what is sent and shown."""
+"""Schemas of licenses, in requests and answers."""
 
 import json
 from datetime import datetime
@@ -28,7 +28,7 @@ StatusName = Literal["sold", "delivered", "active", "inactive", "disabled"]
 
 
 class Order(Struct):
-    """The order line that a license was sold with."""
+    """The order line in which a license was sold."""
 
     source: Annotated[str, about("The shop.", "woocommerce")] = ""
     id: Annotated[str | None, about("The order.", "1042")] = None
@@ -37,7 +37,7 @@ class Order(Struct):
 
 
 class License(license_model.ShownFields, frozen=True):
-    """A license, as vendors see it."""
+    """A license, as the vendor sees it."""
 
     id: Annotated[Id, about("The license's ID.", 17)]
     key: Annotated[str, about("The license key.", "K7QX2-9MPRD-WT4HE-3BNVA-8LFZ6-YCJ5G")]
@@ -76,13 +76,13 @@ class License(license_model.ShownFields, frozen=True):
 
 
 class Licenses(Struct):
-    """Licenses that were made together."""
+    """Licenses that were created by one call."""
 
     items: Annotated[list[License], about("The licenses, in the order of `order.index`.")]
 
 
 def show_license(managed: ManagedLicense, now: datetime) -> License:
-    """A license with all its members."""
+    """The license as v3 shows it to vendors."""
     one = managed.license
     return copy_as(
         License,
@@ -104,12 +104,12 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
 
 
 def show_order(order: StoredOrder) -> Order:
-    """An order with all its members."""
+    """The order as v3 shows it."""
     return Order(order.source, order.id, order.line, order.index)
 
 
 def etag_of_license(license: StoredLicense) -> bytes:
-    """The ``ETag`` of a license: what vendors change, without what programs and the clock do."""
+    """The ``ETag`` of a license: it depends on what vendors change, not on activations, usage or time."""
     shown = show_license(ManagedLicense(license), license.created_at)
     return etag_of(shown, state=license_model.State.VALID.value, activations=0, usage={}, updated_at=None)
 
@@ -122,7 +122,7 @@ OrderIndex = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 
 class OrderBody(Body):
-    """The order line that licenses are sold with."""
+    """The order line in which the licenses are sold."""
 
     source: Annotated[OrderText | UnsetType | None, about("The shop.", "woocommerce")] = UNSET
     id: Annotated[OrderText | OrderNumber | UnsetType | None, about("The order.", "1042")] = UNSET
@@ -134,7 +134,9 @@ class OrderBody(Body):
 
 
 class CustomerBody(Body):
-    """The customer with this id or, without one, this e-mail address; a new one if there is none."""
+    """The customer with this `id` or, without one, with this `email`; a new customer is created if there is
+    none.
+    """
 
     id: Annotated[OwnId | None, about("The customer's ID.", 1000000042)] = None
     email: Annotated[Email | None, about("The customer's address.", "ada@example.com")] = None
@@ -143,7 +145,7 @@ class CustomerBody(Body):
 
 
 class NewLicense(license_model.LicenseFields):
-    """A license to make."""
+    """The license to create."""
 
     policy_id: Annotated[Id | None, about("The policy to make it from.", 5)] = None
     key: Annotated[LicenseKey | None, about("A key of your own; the policy makes it otherwise.")] = None
@@ -160,7 +162,7 @@ class NewLicense(license_model.LicenseFields):
 
 
 class LicenseChanges(license_model.LicenseFields):
-    """Members to change; the others stay."""
+    """The members to change; all others keep their values."""
 
     key: Annotated[LicenseKey | UnsetType, about("A new key; the old one is refused from now on.")] = UNSET
     policy_id: Annotated[Id | UnsetType, about("Another policy, whose terms it gets.", 6)] = UNSET
@@ -177,7 +179,7 @@ class LicenseChanges(license_model.LicenseFields):
 
 
 class Renewal(Body):
-    """A later expiry."""
+    """The new expiry: `days` more, or `until` a moment."""
 
     days: Annotated[Days | None, about("So many days more.", 365)] = None
     until: Annotated[Time | None, about("The new expiry, instead of `days`.")] = None
@@ -188,7 +190,7 @@ class Renewal(Body):
 
 
 class LicenseQuery(ListQuery):
-    """Filters of the list of licenses."""
+    """Filters and sort order of a list of licenses."""
 
     status: Annotated[StatusName | None, about("Those with this status.")] = None
     product_id: Annotated[Id | None, about("Those for this product.")] = None

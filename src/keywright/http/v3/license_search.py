@@ -1,4 +1,4 @@
-"""Search licenses by what must not be in a URL."""
+"""Search for licenses by values that must not appear in a URL."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ Text = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class LicenseSearch(Body):
-    """One of the ways to find licenses."""
+    """The value to search for: one of `key`, `key_end`, `token`, `fingerprint`, `email` and `text`."""
 
     key: Annotated[LicenseKey | None, about("A key, in any case; with or without dashes.")] = None
     key_end: Annotated[KeyEnd | None, about("The last 4 to 8 letters and digits of a key.", "YCJ5G")] = None
@@ -58,11 +58,11 @@ class LicenseSearch(Body):
 async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
     """Search licenses.
 
-    By a key, the end of one, the token or fingerprint of a device, the e-mail address of a customer or of a
-    trial, or a text by its likeliest meaning: a key, a token, an IP address, the number of an order, a
-    customer or a license, the whole name of a customer or product, the beginning of a label. Devices and
-    labels are found some seconds after they came. The newest come first; a page may have fewer licenses than
-    `limit`.
+    By license key, the end of a key, a device's token or fingerprint, the e-mail address of a customer or a
+    trial, or a text that is interpreted by its form: a key, a token, an IP address, the ID of an order, a
+    customer or a license, the full name of a customer or product, or the beginning of a label. New devices
+    and labels can be found after a few seconds. The newest licenses come first; a page may have fewer
+    licenses than `limit`.
     """
     ways = {name: value for name in _WAYS if (value := getattr(body, name)) is not None}
     if len(ways) != 1:

@@ -1,4 +1,4 @@
-"""Licenses: make, find, change and delete them."""
+"""Licenses: create, find, change and delete them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -48,12 +48,12 @@ _ORDERS: Mapping[str, tuple[ListOrder, bool]] = {
 
 
 async def create_license(call: Call, body: NewLicense) -> Answer:
-    """Make licenses.
+    """Create licenses.
 
-    From a policy, whose terms and product are copied, or with a `key` and `terms` of its own; what is named
-    beside `policy_id` takes the place of the policy's. With `quantity`, also 1, the answer is
-    `{"items": […]}`, and `order.index` counts up. An order with a `line` is sold once: sent again, it is
-    answered with 200 and the licenses of the first time.
+    From a policy, whose terms and product are copied, or with your own `key` and `terms`. Members that are
+    sent together with `policy_id` override those of the policy. With `quantity`, even if it is 1, the answer
+    is `{"items": […]}`, and `order.index` counts up. An order with a `line` is fulfilled once: if it is sent
+    again, the answer is 200 with the licenses of the first call.
     """
     _require_key_or_policy(body)
     order = _build_order(body.order)
@@ -91,8 +91,8 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
 async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
     """List licenses.
 
-    The filters can be combined. A page may have fewer licenses than `limit`, even none, where few of very
-    many match: with a `next_cursor` there are more.
+    Filters can be combined. If few of very many licenses match, a page may have fewer than `limit`, or none:
+    there are more as long as there is a `next_cursor`.
     """
     order, is_backward = _ORDERS[query.sort]
     number = license_model.Order(id=query.order_id).number
@@ -126,7 +126,7 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
 
 
 def write_page(call: Call, found: ManagedPage) -> Answer:
-    """A page of licenses."""
+    """The answer with a page of licenses."""
     page = Page([show_license(one, call.now) for one in found.licenses], None)
     if found.total_is_least:
         page.more_than = UNSET if found.total is None else found.total
@@ -138,7 +138,7 @@ def write_page(call: Call, found: ManagedPage) -> Answer:
 async def get_license(call: Call) -> Answer:
     """Get a license.
 
-    The `ETag` changes with what vendors change: activations, leases and usage leave it as it is.
+    Its `ETag` changes when the vendor changes the license, not with activations, leases or usage.
     """
     query = GetLicense(**call.named("license_id"), now=call.now)
     return await call.ask(query, _writer(call))
@@ -147,13 +147,13 @@ async def get_license(call: Call) -> Answer:
 async def update_license(call: Call, body: LicenseChanges) -> Answer:
     """Change a license.
 
-    Members that are not sent stay; `terms`, `order` and `metadata` are merged (JSON Merge Patch). A new `key`
-    takes the place of the old one, which is refused with `key_rotated` from now on. A limit below what is
-    taken ends no activation and no lease: it lets none be added.
+    Members that are not sent keep their values; `terms`, `order` and `metadata` are merged (JSON Merge Patch,
+    RFC 7396). A new `key` replaces the old one, which is refused with `key_rotated` from now on. If a limit
+    is lowered below what is in use, existing activations and leases remain, and no new ones are possible.
 
-    `policy_id` moves the license to another policy of its product: it gets the policy's terms, its limits
-    times `quantity`, and keeps key, activations, usage and expiry. Terms that were set by hand stay, and are
-    named in `kept_terms`, unless `overwrite` is sent.
+    `policy_id` moves the license to another policy of its product. The license gets that policy's terms, with
+    limits multiplied by `quantity`, and keeps its key, activations, usage and expiry. Terms that were set by
+    hand, which `kept_terms` lists, keep their values unless `overwrite` is true.
     """
     changes = list_changes(body)
     moved = {name: changes.pop(name) for name in ("policy_id", "overwrite") if name in changes}
@@ -171,8 +171,8 @@ async def update_license(call: Call, body: LicenseChanges) -> Answer:
 async def renew_license(call: Call, body: Renewal) -> Answer:
     """Renew a license.
 
-    By `days`, counted `from` the expiry, from now or from the later of both; or `until` a moment. The expiry
-    is never put forward.
+    Extends the license by `days`, counted `from` its expiry, from now, or from the later of both; or `until`
+    a moment. An expiry that is not later than the current one is refused.
     """
     if (body.days is None) is (body.until is None):
         detail = "either days or until must be sent"
@@ -188,11 +188,11 @@ async def renew_license(call: Call, body: Renewal) -> Answer:
 
 
 async def rotate_license_key(call: Call) -> Answer:
-    """Give a license a new key.
+    """Rotate a license key.
 
-    In the format of its policy. Activations and leases stay; the old key is refused with `key_rotated`, and
-    is unknown over v2. For 14 days after a customer claimed the license, only PATCH of `key` gives it
-    another.
+    The new key has the format of the policy. Activations and leases remain; v3 refuses the old key with
+    `key_rotated`, and v2 does not know it. For 14 days after a customer has claimed the license, the key can
+    only be changed by a PATCH of `key`.
     """
     return await _change(call, RotateKey(**call.about_license()))
 
@@ -200,7 +200,7 @@ async def rotate_license_key(call: Call) -> Answer:
 async def delete_license(call: Call) -> Answer:
     """Delete a license.
 
-    Its activations go with it; its events stay.
+    Deletes its activations as well; its events remain.
     """
     command = license_model.DeleteLicense(
         **call.about_license(), precondition=call.precondition(etag_of_license)
@@ -213,7 +213,7 @@ async def _change(call: Call, command: license_model.LicenseCommand) -> Answer:
 
 
 def _writer(call: Call) -> Callable[[ManagedLicense], Answer]:
-    """Writes a license, as of now."""
+    """A function that writes a license as of now."""
     now = call.now
 
     def write(managed: ManagedLicense) -> Answer:
@@ -243,7 +243,7 @@ def _build_order(body: OrderBody) -> license_model.Order:
 
 
 def _order_changes(body: OrderBody | None) -> dict[str, Any]:
-    """The members of an order that were sent; numbers as texts. None is the order of no shop."""
+    """The members of an order that were sent, with numbers as strings. None clears the whole order."""
     if body is None:
         return dict.fromkeys(license_model.Order.__struct_fields__)
     return {

@@ -1,4 +1,4 @@
-"""Lists by keyset: a cursor names the item after which the next page begins."""
+"""Keyset pagination: a cursor encodes the position of the last item of a page."""
 
 import base64
 import binascii
@@ -17,27 +17,27 @@ from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.schemas import Page
 
-#: An integer of the database.
+#: A 64-bit integer, as the database stores it.
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Text = Annotated[str, Meta(pattern="^[^\\x00]*$")]
 Item = TypeVar("Item")
 Position = TypeVar("Position")
 
 
-#: The parameters that a cursor does not depend on.
+#: Parameters that may differ between the pages of a list.
 _OF_ANY_PLACE = frozenset({*ListQuery.__struct_fields__, "wait_seconds"})
 
 
 def write_cursor(call: Call, position: Sequence[int | str | None]) -> str:
-    """The cursor of the page after this position: the sort key and the id of a page's last item."""
+    """The cursor of the page after this position: the sort key and ID of the last item."""
     text = encode([_tag(call), *position])
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
 def read_cursor(call: Call, position: type[Position]) -> Position | None:
-    """The position that ``write_cursor`` wrote, as this type, such as ``tuple[int, int]``; None on the first
-    page. Raises ``InvalidQuery``, or ``InvalidBody`` where the body has it, for a text that is no cursor, or
-    that of another list, order, filter or search.
+    """The position in the call's cursor, as a type such as ``tuple[int, int]``; None on the first page.
+    Raises ``InvalidQuery``, or ``InvalidBody`` if the cursor is in the body, for a malformed cursor or one of
+    another list, sort order, filter or search.
     """
     cursor = call.asked.cursor
     if cursor is None:
@@ -65,9 +65,9 @@ def answer_page(
 ) -> Answer:
     """A page of the list that ``call`` asks for.
 
-    ``found`` are up to ``limit + 1`` items: one too many means that there is a next page. ``position_of``
-    gives the position of an item for its cursor, ``show`` its record. ``total`` is the number of matches, of
-    which at most ``MAX_COUNTED + 1`` need to be counted; None where it was not asked for.
+    ``found`` has up to ``limit + 1`` items: the extra one means that there is a next page. ``position_of``
+    returns an item's position for its cursor, ``show`` its record. ``total`` is the number of matches, of
+    which no more than ``MAX_COUNTED + 1`` need be counted; None if the caller did not ask for it.
     """
     limit = call.asked.limit
     shown = found[:limit]
@@ -81,7 +81,7 @@ def answer_page(
 
 
 def answer_found(call: Call, page: Page[Any], following: Sequence[int | str | None] | None) -> Answer:
-    """A page whose next one begins after the position ``following``; None where there is none."""
+    """A page; the next one begins after the position ``following``, None on the last page."""
     if following is None:
         return Answer(200, encode(page))
     page.next_cursor = write_cursor(call, following)
@@ -90,7 +90,7 @@ def answer_found(call: Call, page: Page[Any], following: Sequence[int | str | No
 
 
 def read_paging(call: Call) -> Paging:
-    """The page that the query of ``call`` asks for; its ``sort`` is the name of a member, of times or texts.
+    """The page that the query of ``call`` asks for; its ``sort`` names a member with times or strings.
 
     Raises ``InvalidQuery``.
     """
@@ -100,13 +100,13 @@ def read_paging(call: Call) -> Paging:
 
 
 def answer_items(call: Call, page: ItemPage[Any], show: Callable[[Any], Any]) -> Answer:
-    """The page that was found for ``read_paging``."""
+    """The answer with the page that was found for ``read_paging``."""
     sort = call.asked.sort
     return answer_page(call, page.items, lambda one: position_of(one, sort), show, total=page.total)
 
 
 def _tag(call: Call) -> str:
-    """The list, its order, its filters and its search: a cursor of another list names another place."""
+    """A hash of the list with its sort order, filters and search, which ties a cursor to them."""
     asked = msgspec.structs.asdict(call.asked)
     own = {name: value for name, value in asked.items() if name not in _OF_ANY_PLACE}
     searched = None if call.body is call.asked else call.body

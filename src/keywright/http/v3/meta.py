@@ -1,4 +1,4 @@
-"""The interface itself, and the key that calls it."""
+"""The API key that makes the call."""
 
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -11,7 +11,7 @@ from keywright.http.v3.route import Route
 async def get_me(call: Call) -> Answer:
     """Get the calling API key.
 
-    Its ID, name and permissions: programs call it to test their credentials.
+    Returns its ID, name and permissions. Call it to test your credentials.
     """
     caller = call.caller
     assert caller is not None  # noqa: S101

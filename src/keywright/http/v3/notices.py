@@ -1,4 +1,4 @@
-"""Notices to those who run certain versions of a product, and who was notified."""
+"""Notices to customers who run certain versions of a product, and their recipients."""
 
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -19,8 +19,8 @@ from keywright.provisioning.releases.notices import NOTICE, ListRecipients, Reci
 async def publish_notice(call: Call) -> Answer:
     """Publish a notice.
 
-    From now on, the answers to programs of an affected version have it; servers know it within seconds. One
-    that was withdrawn can be published again.
+    From now on, answers to programs with an affected version contain the notice; all servers apply this
+    within seconds. A withdrawn notice can be published again.
     """
     return await _set_state(call, NoticeState.PUBLISHED)
 
@@ -28,7 +28,8 @@ async def publish_notice(call: Call) -> Answer:
 async def withdraw_notice(call: Call) -> Answer:
     """Withdraw a notice.
 
-    It is in no answer any more, and mails about it that wait are not sent. A draft stays a draft.
+    Answers no longer contain the notice, and mails about it that are still waiting are not sent. A draft
+    remains a draft.
     """
     return await _set_state(call, NoticeState.WITHDRAWN)
 
@@ -36,19 +37,19 @@ async def withdraw_notice(call: Call) -> Answer:
 async def preview_notice(call: Call) -> Answer:
     """Preview a notice.
 
-    Who has an affected device now: one that holds its place and last named an affected version, whatever the
-    state of its license. Slow where a product has very many devices.
+    Reports who has an affected device now: an activated device that last reported an affected version,
+    whatever the state of its license. Slow for a product with very many devices.
     """
     query = PreviewNotice(**call.named("notice_id"))
     return await call.ask(query, ok)
 
 
 async def notify_customers(call: Call) -> Answer:
-    """Notify the customers.
+    """Notify the affected customers.
 
-    Mails exactly the customers who have an affected device, as a job: one mail each, in their language, and
-    never twice about one notice. Asked again later, those get a mail who have such a device since then, or an
-    address.
+    Starts a job that mails the customers who have an affected device, and no others: one mail each, in their
+    language, and never twice about the same notice. Call it again later to reach customers who have got an
+    affected device, or an address, since then.
     """
     command = NotifyCustomers(context=call.context, **call.named("notice_id"))
 
@@ -59,11 +60,11 @@ async def notify_customers(call: Call) -> Answer:
 
 
 async def list_notice_recipients(call: Call, query: RecipientQuery) -> Answer:
-    """List who was notified.
+    """List the recipients of a notice.
 
-    And when, and what became of the mail: `waiting`, `sent` to the mail server, `failed`, or `dropped`
-    because the notice was withdrawn before; `unreachable` customers have no address. Kept for
-    `keep_notices_days`; of customers who were erased, only the time is left.
+    Each with the time and the state of the mail: `waiting`, `sent` to the mail server, `failed`, or `dropped`
+    because the notice was withdrawn first; `unreachable` customers have no address. Recipients are kept for
+    `keep_notices_days`; of erased customers, only the time remains.
     """
     asked = ListRecipients(notice_id=call.path["notice_id"], paging=lists.read_paging(call), where=query)
     return await call.ask(asked, lambda page: lists.answer_items(call, page, lambda one: one))

@@ -22,7 +22,7 @@ _KEY_PATH = "key/"
 
 
 class ApplyBody(Body):
-    """Which terms to apply."""
+    """The terms to apply, and how."""
 
     terms: Annotated[
         list[Annotated[str, Parse(parse_term_name)]],
@@ -34,7 +34,7 @@ class ApplyBody(Body):
 
 
 class TermsExample(Struct):
-    """A license that would change."""
+    """A license whose terms would change."""
 
     license_id: Annotated[Id, about("Its ID.", 17)]
     before: Annotated[dict[str, Any], about("Its terms now.", {"grace_days": 0})]
@@ -42,7 +42,7 @@ class TermsExample(Struct):
 
 
 class Applied(Struct):
-    """The job that applies the terms or, with `dry_run`, what it would change."""
+    """The job that applies the terms or, with `dry_run`, a preview of it."""
 
     job: Annotated[jobs.Job | UnsetType, about("The job.")] = UNSET
     licenses: Annotated[int | UnsetType, about("The licenses of the policy.", 123)] = UNSET
@@ -55,7 +55,7 @@ class Applied(Struct):
 
 
 def show(policy: policy_model.Policy) -> schemas.Policy:
-    """The policy as its answer."""
+    """The policy as v3 shows it."""
     return copy_as(schemas.Policy, policy, key=copy_as(schemas.KeyFormat, policy))
 
 
@@ -70,8 +70,8 @@ def _write(policy: policy_model.Policy) -> Answer:
 async def create_policy(call: Call, body: policy_model.NewPolicy) -> Answer:
     """Create a policy.
 
-    A name is enough: keys are then six chunks of five characters, and licenses have the default terms. With
-    an API key for one product, the policy is for that product.
+    Only `name` is required: by default, keys have six chunks of five characters, and licenses have the
+    default terms. With an API key for one product, the policy is for that product.
     """
     given = list_changes(body)
     command = policy_model.CreatePolicy(
@@ -106,7 +106,7 @@ async def list_policies(call: Call, query: policy_model.PolicyQuery) -> Answer:
 async def get_policy(call: Call) -> Answer:
     """Get a policy.
 
-    One policy, with all its terms.
+    Returns the policy with all its terms.
     """
     query = policy_model.GetPolicy(**call.named("policy_id"))
     return await call.ask(query, _write)
@@ -115,8 +115,9 @@ async def get_policy(call: Call) -> Answer:
 async def update_policy(call: Call, body: policy_model.PolicyFields) -> Answer:
     """Change a policy.
 
-    What is not sent stays, also inside `key` and `terms`; null is the default of a term. Licenses that exist
-    keep their terms: `apply` changes them. An archived policy makes no more licenses.
+    Members that are not sent keep their values, also inside `key` and `terms`; null resets a term to its
+    default. Existing licenses keep their terms; use `apply` to change them. An archived policy creates no
+    more licenses.
     """
     changes = list_changes(body)
     key = changes.pop("key", None)
@@ -135,7 +136,7 @@ async def update_policy(call: Call, body: policy_model.PolicyFields) -> Answer:
 async def delete_policy(call: Call) -> Answer:
     """Delete a policy.
 
-    Only a policy that no license names; others can be archived.
+    Only possible if no license names the policy; archive other policies instead.
     """
     command = policy_model.DeletePolicy(
         context=call.context, **call.named("policy_id"), is_unused=True, precondition=call.precondition(_etag)
@@ -146,11 +147,11 @@ async def delete_policy(call: Call) -> Answer:
 async def apply_policy(call: Call, body: ApplyBody) -> Answer:
     """Apply terms to existing licenses.
 
-    Gives the licenses that were made with the policy these members of its present terms, as a job; with
-    `dry_run`, only counts how many would change. An `expires_at` that a license has does not move;
-    `valid_for_days` gives one to a license that has none, counted from its creation, if that is how the
-    policy counts. Limits are multiplied by a license's `quantity`. Terms that were set by hand (`kept_terms`)
-    stay, but with `overwrite`. Devices and leases that are over a lowered limit keep their places.
+    Starts a job that gives the policy's current values of the named terms to all licenses that were made from
+    it. With `dry_run`, only counts the licenses that would change. An existing `expires_at` does not change;
+    `valid_for_days` sets one for a license that has none if the policy counts from creation. Limits are
+    multiplied by the license's `quantity`. Terms that were set by hand (`kept_terms`) keep their values
+    unless `overwrite` is true. Devices and leases beyond a lowered limit keep their places.
     """
     fields: dict[str, Any] = {
         **call.named("policy_id"),
@@ -172,7 +173,7 @@ def _show_preview(found: policy_model.TermsPreview) -> Applied:
 
 
 def _parts_of_key(parts: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a key format; an empty text is none."""
+    """The parts of a key format, with None for an empty text."""
     return {name: None if value == "" else value for name, value in parts.items()}
 
 

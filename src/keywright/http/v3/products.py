@@ -27,7 +27,7 @@ _TEXTS = Texts(
 
 
 class VersionsQuery(Query):
-    """How far back."""
+    """The period to report on."""
 
     days: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("The days before the last count.", 30)
@@ -35,7 +35,7 @@ class VersionsQuery(Query):
 
 
 class Version(Struct):
-    """The active devices with a version on a platform."""
+    """The number of active devices with a version on a platform."""
 
     app_version: Annotated[str | None, about("The program's version; `*` is all others.", "4.2.0")]
     platform: Annotated[str | None, about("Their operating system.", "macOS 26")]
@@ -45,7 +45,7 @@ class Version(Struct):
 
 
 class VersionOfDay(Struct):
-    """The active devices with a version on a day."""
+    """The number of active devices with a version on a day."""
 
     day: Annotated[date, about("The day, in UTC.", "2026-11-27")]
     app_version: Annotated[str | None, about("The program's version; `*` is all others.", "4.2.0")]
@@ -64,15 +64,15 @@ class Versions(Struct):
 async def list_product_versions(call: Call, query: VersionsQuery) -> Answer:
     """List the versions in use.
 
-    Active devices, those seen within 30 days, by the `app_version` and `platform` that programs send. They
-    are counted once a day; a device that only sends its fingerprint has no version.
+    Counts active devices, which are those seen within 30 days, by the `app_version` and `platform` that
+    programs send. The counts are updated once a day. Devices that send only a fingerprint have no version.
     """
     asked = ListVersions(**call.named("product_id"), now=call.now, days=query.days)
     return await call.ask(asked, lambda found: ok(show_versions(found)))
 
 
 def show_versions(found: VersionsInUse) -> Versions:
-    """The versions as they are answered."""
+    """The versions as v3 shows them."""
     versions = [
         Version(one.app_version or None, one.platform or None, one.devices, one.seen_1_day, one.seen_7_days)
         for one in found.versions

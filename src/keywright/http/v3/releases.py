@@ -27,7 +27,7 @@ from keywright.provisioning.releases.files import Upload, check_files, receiving
 from keywright.provisioning.releases.handlers import require_uploadable
 from keywright.search.statistics import MAX_VERSION_DAYS
 
-#: How long a piece of an upload may take to come, in seconds, and how many bytes are written at once.
+#: The longest wait for a chunk of an upload, in seconds, and the number of bytes that are written at once.
 _PIECE_TIMEOUT, _WRITTEN_AT_ONCE = 30, 1 << 20
 
 File = defstruct(
@@ -41,14 +41,14 @@ File = defstruct(
 
 
 class Publish(Body):
-    """How a release is published."""
+    """How to publish a release."""
 
     released_at: Annotated[Time | None, about("Dated back: not now.", None)] = None
     allow_older: Annotated[bool, about("Whether it may be older than the newest of its channel.")] = False
 
 
 def show_file(one: ReleaseFile) -> Struct:
-    """The file as its answer."""
+    """The file as v3 shows it."""
     shown: Struct = File(**asdict(one), storage=one.storage)
     return shown
 
@@ -64,10 +64,10 @@ def _write_release(one: Release) -> Answer:
 async def publish_release(call: Call, body: Publish) -> Answer:
     """Publish a release.
 
-    The bytes of every file are read and compared with its SHA-256, and signatures are verified with the
-    product's `public_keys`. The version must be above the newest of its channel, unless `allow_older` says
-    otherwise; one that ranks equal to another is refused. The order of the versions is fixed then. A release
-    that is published stays so.
+    First, every file is compared with its SHA-256, and signatures are verified with the product's
+    `public_keys`. The version must be newer than the newest of its channel, unless `allow_older` is true; a
+    version that ranks equal to another is refused. Publishing fixes the order of versions, and is final;
+    publishing again changes nothing.
     """
     found = await _check(call)
     command = commands.PublishRelease(
@@ -90,8 +90,8 @@ async def _check(call: Call) -> list[ReleaseFile]:
 async def yank_release(call: Call) -> Answer:
     """Yank a release.
 
-    It is offered no more, and its downloads end. Programs that have it stay as they are: only a higher
-    version heals them.
+    The release is no longer offered, and can no longer be downloaded. Programs that have installed it keep it
+    until you publish a newer version.
     """
     command = commands.YankRelease(context=call.context, **call.named("release_id"))
     return await call.change(command, _write_release)
@@ -100,8 +100,8 @@ async def yank_release(call: Call) -> Answer:
 async def add_release_file(call: Call, body: NewFile) -> Answer:
     """Add a file to a release.
 
-    Only to a draft. Its bytes are then sent to `PUT /files/{file_id}/content`; with a `url`, they stay at
-    your own place, which is never asked from here, and downloads are sent there.
+    Only possible for drafts. Then upload its bytes to `PUT /files/{file_id}/content`. A file with a `url`
+    stays on your own server instead: downloads are redirected there, and Keywright never fetches it.
     """
     command = commands.AddFile(context=call.context, **call.named("release_id"), fields=body)
 
@@ -115,7 +115,7 @@ async def add_release_file(call: Call, body: NewFile) -> Answer:
 async def list_release_files(call: Call) -> Answer:
     """List the files of a release.
 
-    All of them, by name.
+    All of them, sorted by name.
     """
 
     def write(found: ReleaseWithFiles) -> Answer:
@@ -127,7 +127,7 @@ async def list_release_files(call: Call) -> Answer:
 async def get_release_file(call: Call) -> Answer:
     """Get a file.
 
-    One file of a release, without its bytes.
+    Returns the description of a file, without its bytes.
     """
     return await call.ask(commands.GetFile(**call.named("file_id")), lambda found: _write_file(found[1]))
 
@@ -135,7 +135,7 @@ async def get_release_file(call: Call) -> Answer:
 async def delete_release_file(call: Call) -> Answer:
     """Delete a file.
 
-    Only of a draft.
+    Only possible for files of drafts.
     """
     return await call.change(commands.DeleteFile(context=call.context, **call.named("file_id")), no_content)
 
@@ -143,9 +143,9 @@ async def delete_release_file(call: Call) -> Answer:
 async def upload_release_file(call: Call) -> Answer:
     """Upload the bytes of a file.
 
-    The body is the bytes, of any media type, at most `max_file_bytes`. They are kept as they are, once: other
-    bytes under the same file are refused, and the same bytes again change nothing. Of an upload that did not
-    come whole, nothing is left.
+    The body is the content itself, of any media type and at most `max_file_bytes` long. It can be uploaded
+    once: other bytes for the same file are refused, and the same bytes change nothing. Incomplete uploads are
+    discarded.
     """
     found = await call.desk.query(commands.GetFile(**call.named("file_id")), call)
     file: ReleaseFile = found[1]
@@ -156,7 +156,9 @@ async def upload_release_file(call: Call) -> Answer:
 
 
 async def _receive(call: Call) -> Digests:
-    """The digests of the body, which is in the folder of files then; unless others came first."""
+    """Store the body in the file folder, and return its digests. Raises ``ContentMismatch`` if the file is to
+    have other bytes, also if these were uploaded in the meantime.
+    """
     settings = call.settings
     announced = call.headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > settings.max_file_bytes:
@@ -197,7 +199,8 @@ async def _write_pieces(call: Call, upload: Upload) -> None:
 async def download_release_file(call: Call) -> Answer:
     """Download the bytes of a file.
 
-    Of a release in any state, also of a product that is `closed`. The bytes of a file with a `url` are there.
+    Works for releases in any state, even if the product's downloads are `closed`. Download a file with a
+    `url` from that URL, without the API key.
     """
 
     def write(found: tuple[Release, ReleaseFile]) -> Answer:
@@ -211,13 +214,13 @@ async def download_release_file(call: Call) -> Answer:
 
 
 class UsesQuery(Query):
-    """How far back."""
+    """The period to report on."""
 
     days: Annotated[Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("The days up to today.", 30)] = 30
 
 
 class UsesOfDay(Struct):
-    """What was counted of a release on a day (UTC)."""
+    """What was counted for a release on one day (UTC)."""
 
     day: Annotated[date, about("The day.", "2026-11-27")]
     checks: Annotated[int, about("Checks by programs that have the release.", 40)]
@@ -226,9 +229,9 @@ class UsesOfDay(Struct):
 
 
 async def list_release_uses(call: Call, query: UsesQuery) -> Answer:
-    """List what was counted of a release.
+    """List the daily counts of a release.
 
-    The oldest day first; a day without any is left out. It is counted within a minute or so.
+    The oldest day first; days without any are omitted. Counts are updated about once a minute.
     """
     asked = commands.ListUses(**call.named("release_id"), now=call.now, days=query.days)
     epoch = date(1970, 1, 1)

@@ -1,4 +1,4 @@
-"""A route of v3: a method at a path, and all that the server and the documents know about it."""
+"""A route of v3: a method and path, with everything that the server and the documents know about it."""
 
 import inspect
 import re
@@ -16,24 +16,25 @@ from keywright.http.v3.decoding import StructDecoder
 
 _PARAMETER = re.compile(r"\{(\w+)(:text)?\}")
 _NO_EXAMPLE: Mapping[str, Any] = MappingProxyType({})
-#: The methods that change nothing by themselves.
+#: The safe methods (RFC 9110 §9.2.1).
 _READING = ("GET", "HEAD")
 JSON_TYPE, JWT_TYPE, TEXT_TYPE = "application/json", "application/jwt", "text/plain"
 
 
 class Route:
-    """``path`` is below the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a word.
+    """``path`` is relative to the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a
+    string.
 
-    ``handler`` gets the call; then the body, if it has an argument ``body``; then the query, if it has an
-    argument ``query``: their types are those of the arguments, or given here. Its name is the ``operation``
-    if none is given. The body may be left out without ``needs_body``. ``text``, or the handler's docstring,
-    is the description for readers: one line, and then paragraphs in Markdown. ``gives`` is the type of the
-    answer's body (None: it has none) with ``status``, ``or_gives`` another shape of it; ``also`` are other
-    statuses of success. ``refusals`` are its own problem codes, beside those that any call may meet.
-    ``example`` is the body, or the query, of an example call, and ``example_path`` has the words of its path.
-    ``is_read`` is a POST that changes nothing; ``produces`` are the media types that the answer may have. A
-    route that ``needs_all_products`` does not exist for an API key of one product. A route that ``streams``
-    receives the bytes of the body itself.
+    ``handler`` receives the call, then the body if it has a parameter ``body``, then the query if it has a
+    parameter ``query``; their types are taken from its annotations unless given here. ``operation`` defaults
+    to the name of the handler. The body is optional without ``needs_body``. ``text``, by default the
+    handler's docstring, is the description in the documents: a summary line, then paragraphs in Markdown.
+    ``gives`` is the type of the response body (None: no body) sent with ``status``; ``or_gives`` is an
+    alternative type; ``also`` lists other success statuses. ``refusals`` are problem codes of this route, in
+    addition to those of every call. ``example`` is the body or query of an example call; ``example_path`` has
+    its path parameters. ``is_read`` marks a POST that changes nothing; ``produces`` lists the media types of
+    the response. A route with ``needs_all_products`` does not exist for an API key of one product. A route
+    that ``streams`` receives the body's bytes itself.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Route:
         self.streams = streams
         self.text = text or inspect.getdoc(handler) or ""
         self.is_client = right is Right.CORE
-        #: Whether the body has the license key of a client call.
+        #: Whether the body of this client call contains a license key.
         self.has_key = self.is_client and body is not None and "license_key" in body.__struct_fields__
         self.answer = self._bind()
         unknown = set(refusals) - set(PROBLEMS)
@@ -85,7 +86,7 @@ class Route:
             raise ValueError(f"{self.operation}: no such problem codes: {unknown}")
 
     def _bind(self) -> Callable[[Any], Awaitable[Answer]]:
-        """The handler as the middlewares call it."""
+        """The handler in the form that the middlewares call."""
         handler = self.handler
         if self.body is not None and self.query is not None:
             return lambda call: handler(call, call.body, call.asked)
@@ -97,25 +98,25 @@ class Route:
 
     @property
     def public_path(self) -> str:
-        """The path as documents show it: without the kinds of its parameters."""
+        """The path as documents show it: without the types of its parameters."""
         return self.path.replace(":text}", "}")
 
     @property
     def words(self) -> tuple[str | None, ...]:
-        """The words of the path; None stands for a parameter."""
+        """The segments of the path; None stands for a parameter."""
         words = self.path.strip("/").split("/")
         return tuple(None if one.startswith("{") else one for one in words if one)
 
     @property
     def parameters(self) -> list[tuple[str, bool]]:
-        """The names of the path's parameters, and whether each is a text."""
+        """The names of the path parameters, each with whether it is a string."""
         return [(name, bool(is_text)) for name, is_text in _PARAMETER.findall(self.path)]
 
 
 class Address(routing.Address[Route]):
-    """The routes with the same words."""
+    """The routes that share a path."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         super().__init__(routes[0].words, {one.method: one for one in routes})
-        #: The names of the path's parameters, and whether each is a text.
+        #: The names of the path parameters, each with whether it is a string.
         self.parameters = routes[0].parameters

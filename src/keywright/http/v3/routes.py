@@ -1,4 +1,4 @@
-"""The table of the routes of v3: the module of each noun has its own part of it."""
+"""The table of v3's routes; each noun's module contributes its part."""
 
 from keywright import __version__
 from keywright.http.answer import Answer
@@ -37,7 +37,8 @@ _DOCUMENTS = schemas.Documents("/openapi/v3.json", "/openapi/v3", PAGES)
 async def get_index(call: Call) -> Answer:
     """Get the index.
 
-    The version of the server, the routes of its two faces, and where the documents are.
+    Returns the version of the server, the routes of the client and management APIs, and the paths of the
+    documentation.
     """
     client, management = (
         [f"{one.method} {call.root}{one.public_path}" for one in ROUTES if one.is_client is is_client]

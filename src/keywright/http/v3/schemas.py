@@ -26,7 +26,7 @@ class Page(Struct, Generic[Item]):
 
 
 class Documents(Struct):
-    """The paths of the documents, below the address of the server."""
+    """Paths of the documentation, relative to the address of the server."""
 
     openapi: Annotated[str, about("The OpenAPI 3.1 document.", "/openapi/v3.json")]
     reference: Annotated[str, about("The page made from it.", "/openapi/v3")]
@@ -34,7 +34,7 @@ class Documents(Struct):
 
 
 class Index(Struct):
-    """The interface itself."""
+    """The v3 API: its version, routes and documentation."""
 
     name: Annotated[str, about("The name of the program.", "Keywright")]
     version: Annotated[str, about("The version of the server.", "1.0.0")]
@@ -49,7 +49,7 @@ class Index(Struct):
 
 
 class Me(Struct):
-    """The API key that calls."""
+    """The API key that made the call."""
 
     id: Annotated[Id, about("The API key's number.", 3)]
     name: Annotated[str, about("Its name.", "Web shop")]
@@ -59,7 +59,7 @@ class Me(Struct):
 
 
 class ProblemError(Struct, omit_defaults=True):
-    """One wrong value in a request."""
+    """One invalid value in a request."""
 
     code: Annotated[ValueCode, about("What is wrong with it.", "missing")]
     detail: Annotated[str, about("What it must be, for people.", "is missing")]
@@ -70,7 +70,9 @@ class ProblemError(Struct, omit_defaults=True):
 
 
 class Problem(Struct, omit_defaults=True):
-    """A failure, as problem details (RFC 9457). Some codes have more members: `limit`, `license`."""
+    """An error in the problem details format (RFC 9457). Some codes have more members, such as `limit` or
+    `license`.
+    """
 
     type: Annotated[str, about("The page about the code, relative to the server.", "/problems/invalid")]
     title: Annotated[str, about("The code in words.", "Members of the body have wrong values")]
@@ -82,7 +84,7 @@ class Problem(Struct, omit_defaults=True):
 
 
 class Customer(Struct):
-    """A person or a company that has licenses."""
+    """A person or company that owns licenses."""
 
     id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 311)]
     email: customers.CustomerEmail | None
@@ -99,7 +101,7 @@ class Customer(Struct):
 
 
 class KeyFormat(Struct):
-    """The recipe for the keys of a policy: prefix, chunks of drawn characters, suffix."""
+    """The format of the license keys of a policy: a prefix, chunks of random characters, and a suffix."""
 
     charset: model.Charset
     chunks: model.Chunks
@@ -110,7 +112,7 @@ class KeyFormat(Struct):
 
 
 class Policy(Struct):
-    """The recipe for licenses."""
+    """A recipe for licenses: the format of their keys, and their terms."""
 
     id: Annotated[Id, about("Its ID.", 3)]
     name: model.PolicyName
@@ -123,7 +125,7 @@ class Policy(Struct):
 
 
 class Erased(Struct):
-    """The numbers of records from which something was erased."""
+    """The number of records of each kind from which personal data was erased."""
 
     activations: Annotated[int, about("Addresses, user agents, labels and meta data.", 3)]
     events: Annotated[int, about("Addresses.", 12)]
@@ -133,7 +135,7 @@ class Erased(Struct):
 
 
 class CustomerLink(Struct):
-    """A link to the customer's portal."""
+    """A sign-in link to the customer portal."""
 
     url: Annotated[str, about("Signs the customer in, once.", "https://licenses.example.com/portal/link/…")]
     expires_at: Annotated[datetime, about("The link is valid until then.", "2026-11-23T08:54:00Z")]

@@ -1,4 +1,4 @@
-"""The events that shops sent."""
+"""The events that shops send to their connections."""
 
 from typing import Annotated, Literal
 
@@ -37,21 +37,21 @@ class ShopEvent(Struct):
 
 
 class EventQuery(ListQuery):
-    """Filters of events."""
+    """Filters and sort order of a list of shop events."""
 
     state: Annotated[EventState | None, about("Only those with this state.")] = None
     sort: Literal["received_at", "-received_at"] = "-received_at"
 
 
 def show_event(event: StoredEvent) -> ShopEvent:
-    """The event as its answer."""
+    """The event as v3 shows it."""
     return copy_as(ShopEvent, event, order=event.order_ref)
 
 
 async def list_shop_events(call: Call, query: EventQuery) -> Answer:
     """List the events of a connection.
 
-    The newest first. Those with the state `unmatched` wait for a decision.
+    The newest first. Events in the state `unmatched` need a decision by you.
     """
     asked = ListShopEvents(
         connection_id=call.path["connection_id"], state=query.state, paging=lists.read_paging(call)
@@ -60,17 +60,17 @@ async def list_shop_events(call: Call, query: EventQuery) -> Answer:
 
 
 class Retry(Body):
-    """How to try an event again."""
+    """How to retry an event."""
 
     overwrite: Annotated[bool, about("Whether to undo what was done by hand.", True)] = False
 
 
 async def retry_shop_event(call: Call, body: Retry) -> Answer:
-    """Try an event again.
+    """Retry a shop event.
 
-    For one with the state `unmatched`, after the mapping was mended. Where it would undo what was done by
-    hand (`changed_by_hand`), it does so with `overwrite`. It is processed shortly afterwards. The body may be
-    left out.
+    Use this for an event in the state `unmatched`, after you have corrected the mapping. An event that would
+    undo manual changes (`changed_by_hand`) does so only with `overwrite`. The event is processed shortly
+    afterwards. The body is optional.
     """
     command = TryAgain(
         context=call.context,

@@ -1,4 +1,4 @@
-"""Signed answers: the claims of an answer, and its signature."""
+"""Sign answers: build their claims, and add the signature."""
 
 import hashlib
 import secrets
@@ -27,7 +27,7 @@ _ID_BYTES = 16
 
 
 def about_program(call: Call, body: ProgramCall) -> dict[str, Any]:
-    """The fields of every command of a program."""
+    """The fields that every command of a program has."""
     return {
         "context": call.context,
         "license": body.license_key,
@@ -41,7 +41,7 @@ def about_program(call: Call, body: ProgramCall) -> dict[str, Any]:
 
 
 async def sign(call: Call, answer: Answer, content: SignedContent, ends_at: datetime | None) -> Answer:
-    """The answer with a signed body of these contents, valid until ``ends_at``."""
+    """Replace the body of the answer by a signed token with these contents, valid until ``ends_at``."""
     context = call.context
     issuer = await call.signatures.find_issuer(context)
     claims = encode(build_claims(content, issuer, secrets.token_urlsafe(_ID_BYTES), ends_at))
@@ -51,7 +51,7 @@ async def sign(call: Call, answer: Answer, content: SignedContent, ends_at: date
 
 
 async def sign_statement(call: Call, answer: Answer, claims: Mapping[str, Any]) -> Answer:
-    """The page of usage that was answered, signed with these claims."""
+    """Replace the page of usage in the answer by a signed token with these claims."""
     context = call.context
     issued = {
         "iss": await call.signatures.find_issuer(context),
@@ -65,7 +65,7 @@ async def sign_statement(call: Call, answer: Answer, claims: Mapping[str, Any]) 
 
 
 async def sign_update(call: Call, answer: Answer) -> Answer:
-    """The answer to a check for updates as a signed token, which is good for some minutes."""
+    """Replace the answer to a check for updates by a signed token, valid for some minutes."""
     context, now = call.context, int(call.now.timestamp())
     claims: dict[str, Any] = {
         "iss": await call.signatures.find_issuer(context),
@@ -87,10 +87,10 @@ async def change(
     write: Callable[[Any], Answer],
     build_content: Callable[[Any], SignedContent],
 ) -> Answer:
-    """Submit the command. ``write`` makes the answer from its outcome; one that is to be signed says what
-    ``build_content`` returns instead.
+    """Execute the command. ``write`` builds the answer from its outcome; if the answer is to be signed,
+    ``build_content`` gives its contents instead.
 
-    What is kept for a repeated call are the claims: the answer to it has the same end.
+    For a retry of the call, the claims are stored, so that its answer expires at the same time.
     """
     if not call.is_signed:
         return await call.change(command, write)
@@ -110,11 +110,12 @@ async def change(
 
 
 def _with_question(call: Call, claims: bytes) -> bytes:
-    """The claims with ``asked``, a hash of the operation and of the bytes of the request's body.
+    """Add the claim ``asked``, a hash of the operation and of the bytes of the request's body.
 
-    A signed no need not name a license: without this, it would serve as the answer to another question.
+    A signed refusal need not name a license: without this claim, it could be replayed as the answer to
+    another request.
     """
-    # What is kept for a repeated call has no question: its bytes may be others.
+    # The claims stored for a retry do not have it: the bytes of the retry may differ.
     assert isinstance(call.action, Route)  # noqa: S101
     operation = call.action.path[1:].encode()
     asked = hashlib.sha256(b"keywright-question:%b\n%b" % (operation, call.raw_body)).digest()
@@ -131,7 +132,9 @@ def content_of_granted(
     lease: Lease | None = None,
     removed: Any = None,
 ) -> SignedContent:
-    """The contents of an answer to a device that got what it asked for. ``shown`` is the public view."""
+    """The contents of the signed answer to a device whose call was granted. ``shown`` is the public view of
+    the license.
+    """
     body = call.body
     has_place = activation is not None and activation.deactivated_at is None
     facts = Facts(

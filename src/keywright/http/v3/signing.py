@@ -1,4 +1,4 @@
-"""License files, and the keys by which programs that know an older key find the newest."""
+"""License files, and the key sets by which programs that know an older public key get the current ones."""
 
 from typing import Annotated
 
@@ -28,9 +28,10 @@ class KeySets(Struct):
 async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
     """Make a license file.
 
-    The signed answer to `validate` as a text file, for machines without a network. It fits only this license
-    key, and only the device that is named, which must hold a place: without one it would fit every machine.
-    It is valid for `days`, at most for `offline_days` of the terms, and no longer than the license.
+    Returns the signed answer of `validate` as a text file, for machines without a network. The file is bound
+    to this license key and to the named device, which must hold a place: without a device, it would fit every
+    machine. It is valid for `days`, but no longer than the terms' `offline_days`, and never longer than the
+    license.
     """
     command = MakeLicenseFile(
         **about_program(call, body),
@@ -52,10 +53,11 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
 async def list_key_sets(call: Call) -> Answer:
     """List the signed key sets.
 
-    A program trusts the public keys that it was shipped with. When the key was changed since, it finds here a
-    set of the present keys that was signed by the key that it knows: a token of the type
-    `keywright-keys+jwt`, with `iss`, `iat`, `exp` and `keys`. There is one for each older key that was not
-    withdrawn; once a key was, there is also one of the newest key.
+    A program trusts the public keys that it was shipped with. After a key rotation, it finds here the current
+    keys in a set that is signed by a key it knows: a token of the type `keywright-keys+jwt` with `iss`,
+    `iat`, `exp` and `keys`. There is one set for each older key that was not withdrawn. Once any key was
+    withdrawn, there is also a set signed by the newest key, from which programs learn to distrust withdrawn
+    keys.
     """
     return ok(KeySets(await call.signatures.list_key_sets(call.context)))
 

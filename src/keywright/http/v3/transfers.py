@@ -1,4 +1,4 @@
-"""Whose a license is: claims with its key, and transfers from one customer to another."""
+"""Ownership of licenses: claims with a license key, and transfers between customers."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,21 +22,21 @@ from keywright.provisioning.ownership.rules import state_of
 
 
 class NewClaim(Body):
-    """A claim of a license by a customer who has its key."""
+    """A claim to a license by a customer who has its key."""
 
     license_key: Annotated[LicenseKey, about("The license key.")]
     customer_id: Annotated[OwnId, about("The customer.", 1000000042)]
 
 
 class Claimed(Struct):
-    """A license that was claimed."""
+    """A license that was claimed, and its owner."""
 
     license_id: Annotated[Id, about("The license.", 17)]
     customer_id: Annotated[Id, about("The customer who has it now.", 1000000042)]
 
 
 class ClaimsQuery(Query):
-    """Which licenses are counted."""
+    """The licenses to count."""
 
     policy_id: Annotated[Id | None, about("Those made from this policy.")] = None
     order_id: Annotated[OrderText | None, about("Those of this order.")] = None
@@ -44,7 +44,7 @@ class ClaimsQuery(Query):
 
 
 class ClaimCounts(Struct):
-    """How many licenses were claimed, and used."""
+    """The numbers of licenses that exist, were claimed, and were activated."""
 
     licenses: Annotated[int, about("How many there are.", 1000)]
     claimed: Annotated[int, about("Those that a customer claimed, and still has or has handed on.", 640)]
@@ -61,7 +61,7 @@ class NewTransfer(Body):
 
 
 class Transfer(Struct):
-    """A license that one customer offers to another one, or has handed on."""
+    """An offer of a license from one customer to another, and its outcome."""
 
     id: Annotated[Id, about("Its ID.", 3)]
     license_id: Annotated[Id, about("The license.", 17)]
@@ -76,16 +76,17 @@ class Transfer(Struct):
 
 
 def show(transfer: model.Transfer, owner_id: int | None, now: datetime) -> Transfer:
-    """A transfer of a license that this customer has now."""
+    """A transfer as v3 shows it; ``owner_id`` is the customer who owns the license now."""
     return copy_as(Transfer, transfer, state=state_of(transfer, owner_id, now))
 
 
 async def claim_license(call: Call, body: NewClaim) -> Answer:
     """Claim a license for a customer.
 
-    For a page of your own in the place of the portal's *Add a license key*: the license must be `claimable`
-    and have no customer. An unknown key is refused like a key that cannot be claimed. For 14 days, the
-    license gets no new key and is not handed on; to undo the claim, set `customer_id` to null.
+    For a page of your own that replaces *Add a license key* in the portal. The license must be `claimable`
+    and have no customer; an unknown key is refused in the same way as one that cannot be claimed. For 14
+    days, the license gets no new key and cannot be transferred. To undo the claim, set its `customer_id` to
+    null.
     """
     command = model.ClaimLicense(
         context=call.context,
@@ -103,7 +104,7 @@ async def claim_license(call: Call, body: NewClaim) -> Answer:
 async def count_claims(call: Call, query: ClaimsQuery) -> Answer:
     """Count claimed licenses.
 
-    Of a policy, of an order, or of a batch that a job made; all of them without a parameter.
+    Of a policy, an order, or a batch that a job created; without a parameter, of all licenses.
     """
     asked = model.CountClaims(
         policy_id=query.policy_id,
@@ -119,7 +120,7 @@ async def count_claims(call: Call, query: ClaimsQuery) -> Answer:
 async def list_transfers(call: Call) -> Answer:
     """List the transfers of a license.
 
-    The latest 100, the newest first. Offers that were not accepted are forgotten a day after they are over.
+    The latest 100, the newest first. Offers that were not accepted are deleted a day after they end.
     """
     query = model.ListTransfers(**call.named("license_id"))
 
@@ -133,9 +134,9 @@ async def list_transfers(call: Call) -> Answer:
 async def offer_license(call: Call, body: NewTransfer) -> Answer:
     """Offer a license to another customer.
 
-    For its customer, who gives up the license once the other one accepts, in the portal or by a call of
-    yours. The other customer gets a mail without the key. An offer is good for 7 days; a customer may make 3
-    in a day.
+    On behalf of its customer, who loses the license once the other one accepts, in the portal or through your
+    call. The other customer gets a mail that does not contain the key. An offer is valid for 7 days; a
+    customer can make 3 offers a day.
     """
     command = model.OfferLicense(**call.about_license(), email=body.email, language=body.language)
 
@@ -150,16 +151,16 @@ async def offer_license(call: Call, body: NewTransfer) -> Answer:
 async def accept_transfer(call: Call) -> Answer:
     """Accept an offer for the other customer.
 
-    Only when you know that it is them: the portal asks for their address to be proved. The license gets a
-    new key, all of its places are free, and both customers get a mail.
+    Call this only if you have verified who accepts; the portal requires a verified e-mail address. The
+    license gets a new key, all of its places become free, and both customers get a mail.
     """
     return await _decide(call, model.AcceptTransfer)
 
 
 async def undo_transfer(call: Call) -> Answer:
-    """Give a license back.
+    """Undo a transfer.
 
-    To the customer who had it before, with a third key and all of its places free.
+    Returns the license to its previous customer, with another new key and all of its places free.
     """
     return await _decide(call, model.UndoTransfer)
 
@@ -167,7 +168,7 @@ async def undo_transfer(call: Call) -> Answer:
 async def cancel_transfer(call: Call) -> Answer:
     """Cancel an offer.
 
-    Its customer keeps the license, and may offer it again.
+    The customer keeps the license, and can offer it again.
     """
     command = model.CancelTransfer(**call.about_license(), transfer_id=call.path["transfer_id"])
     return await call.change(command, no_content)

@@ -1,4 +1,4 @@
-"""Trials, as programs start them."""
+"""Trials, which programs start."""
 
 from typing import Annotated
 
@@ -48,13 +48,13 @@ class StartTrialBody(ClientBody):
 
 
 class TrialLicense(ClientLicense, kw_only=True):
-    """The license of a trial, with its key."""
+    """The license of a trial, including its key."""
 
     key: Annotated[str, about("The license key, for later calls.", _KEY)]
 
 
 class StartedTrial(Struct):
-    """The trial of the device."""
+    """The trial of a device."""
 
     license: TrialLicense
     activation: Annotated[ClientActivation | None, about("null if the place is another device's now.")]
@@ -66,9 +66,10 @@ class StartedTrial(Struct):
 async def start_trial(call: Call, body: StartTrialBody) -> Answer:
     """Start a trial.
 
-    Makes a license from the product's policy for trials, and activates the device. A device has one trial of
-    a product, ever: called again, the answer is 200 with the first one, expired or not, which counts for no
-    rate limit. The e-mail address is kept on the license, and belongs to a customer only after a sign-in.
+    Creates a license from the product's trial policy, and activates the device. A device gets one trial per
+    product, ever: another call returns 200 with the first trial, even if it has expired, and does not count
+    towards the rate limit. The e-mail address is stored with the license, but belongs to a customer only
+    after they have signed in with it.
     """
     command = StartTrial(
         context=call.context,
@@ -101,7 +102,7 @@ async def start_trial(call: Call, body: StartTrialBody) -> Answer:
             encode(shown),
             license_id=view.license.id,
             activation_id=None if activation is None else activation.id,
-            # The trial of an earlier call counts for no limit on trials.
+            # An existing trial does not count towards the limit on trials.
             is_unchanged=not outcome.is_new,
         )
 
@@ -109,7 +110,7 @@ async def start_trial(call: Call, body: StartTrialBody) -> Answer:
 
 
 async def _require_trial(call: Call, limited: RateLimited, command: StartTrial) -> None:
-    """Refuse a device that has had no trial, where its address may start no more."""
+    """Refuse a device without a trial whose address may start no more of them."""
     query = HasTrial(
         product=command.product,
         fingerprint=command.fingerprint,

@@ -1,4 +1,4 @@
-"""Checks for updates by programs, and why a license has a release or not."""
+"""Update checks by programs, explanations of which releases a license is offered, and update tokens."""
 
 from datetime import datetime
 from typing import Annotated
@@ -26,7 +26,7 @@ _TIME = "2026-11-22T08:54:00Z"
 
 
 class Program(Struct, kw_only=True):
-    """What a program says of itself; what it does not say passes."""
+    """What a program reports about itself. Members that are missing exclude no release."""
 
     app_version: Annotated[Text | None, about("Its version; without one, everything is newer.", "3.1.0")] = (
         None
@@ -41,7 +41,7 @@ class Program(Struct, kw_only=True):
 
 
 class CheckUpdate(Program, ClientBody, kw_only=True):
-    """The body of a check for updates."""
+    """The body of an update check."""
 
     license_key: Annotated[LicenseKey | None, about("The license key.", "KEY-1")] = None
     update_token: Annotated[Text | None, about("Or an update token.", None)] = None
@@ -54,14 +54,14 @@ class CheckUpdate(Program, ClientBody, kw_only=True):
 
 
 class ExplainQuery(Program, Query, kw_only=True):
-    """For whom a release is explained."""
+    """The license, device and program for which a release is explained."""
 
     license_id: Annotated[Id | None, about("The license; without one, for everyone.", 7)] = None
     activation_id: Annotated[Id | None, about("One of its devices.", None)] = None
 
 
 class OfferedRelease(Struct):
-    """The release that is offered."""
+    """The release to install."""
 
     version: Annotated[str, about("Its version.", "3.2.1")]
     channel: Annotated[str, about("Its channel.", "stable")]
@@ -71,7 +71,7 @@ class OfferedRelease(Struct):
 
 
 class OfferedFile(Struct):
-    """The file for the program's platform."""
+    """The file of the release for the program's platform."""
 
     name: Annotated[str, about("Its name.", "paint-3.2.1.msi")]
     url: Annotated[str, about("Where it is, for at least 7 days.", "https://example.com/d/ae…/paint.msi")]
@@ -89,7 +89,7 @@ class NotCovered(Struct):
 
 
 class Update(Struct):
-    """What is newer, and why it is offered or not."""
+    """The result of an update check."""
 
     available: Annotated[bool, about("Whether there is something to install.", True)]
     code: Annotated[UpdateCode, about("The first finding.", "update_available")]
@@ -109,7 +109,7 @@ class Update(Struct):
 
 
 class ExplainedRule(Struct):
-    """A rule about the release."""
+    """One rule, with its result for the release."""
 
     code: Annotated[UpdateCode, about("What a no means.", "newer_not_covered")]
     passed: Annotated[bool, about("Its answer.", True)]
@@ -117,7 +117,7 @@ class ExplainedRule(Struct):
 
 
 class Explanation(Struct):
-    """Every rule about a release, in their order."""
+    """The result of every rule about a release, in the order in which they are checked."""
 
     offered: Annotated[bool, about("Whether all pass.", True)]
     code: Annotated[UpdateCode, about("That of the first no.", "update_available")]
@@ -127,12 +127,13 @@ class Explanation(Struct):
 async def find_update(call: Call, body: CheckUpdate) -> Answer:
     """Check for an update.
 
-    Offers the newest release that the license covers, for the program's channel and platform, and names the
-    newest that it does not cover. The answer is always 200, and `code` says why: an unknown license is a
-    finding, too. With neither `license_key` nor `update_token`, `product` must be one whose updates are open.
+    Offers the newest release that the license covers for the program's channel and platform, and names the
+    newest release that it does not cover. The status is always 200, and `code` gives the reason: an unknown
+    license is a finding, too. Without `license_key` and `update_token`, send a `product` whose updates are
+    open.
 
-    With `Accept: application/jwt`, the answer is signed, a token of the type `keywright-update+jwt`: bound to
-    the version, the SHA-256 and the `nonce`, so that an old build cannot be offered as new.
+    With `Accept: application/jwt`, the answer is a signed token of the type `keywright-update+jwt`. It covers
+    the version, the SHA-256 and the `nonce`, so that an old build cannot be offered as a new one.
     """
     if body.license_key is body.update_token is body.product is None:
         raise InvalidBody([FieldError("/license_key", "missing", "is missing, and so is update_token")])
@@ -198,8 +199,9 @@ def _show_not_covered(found: CheckedUpdate, known: Known) -> NotCovered:
 async def explain_release(call: Call, query: ExplainQuery) -> Answer:
     """Explain a release.
 
-    Whether a license, or one of its devices, is offered the release: every rule in its order, with yes or no;
-    the first no gives the `code`. Members of the query say what the program would say of itself.
+    Reports whether a license, or one of its devices, is offered the release: every rule in order, with its
+    result; the first one that fails gives the `code`. The query parameters are what the program would report
+    about itself.
     """
     asked = ExplainRelease(
         **call.named("release_id"),
@@ -218,7 +220,7 @@ def _explain(rules: list[Verdict]) -> Explanation:
 
 
 class UpdateToken(Struct):
-    """A token that asks for updates of a license, and downloads them; nothing else."""
+    """A token that can only check for updates of a license and download them."""
 
     id: Annotated[Id, about("Its number.", 4)]
     activation_id: Annotated[Id | None, about("The device that it is of; null is the license.", 90)]
@@ -229,7 +231,7 @@ class UpdateToken(Struct):
 
 
 class NewUpdateToken(Body):
-    """The device that a token is for."""
+    """The device that the token is for, if any."""
 
     activation_id: Annotated[Id | None, about("One of the license's; null is the license.", None)] = None
 
@@ -241,9 +243,9 @@ def _show_token(one: tokens.UpdateToken, text: str | None = None) -> UpdateToken
 async def create_update_token(call: Call, body: NewUpdateToken) -> Answer:
     """Create an update token.
 
-    It is shown this once, and ends when the license is disabled, deleted, handed on, or gets a new key. Of a
-    device, the one before goes on for seven days; there are at most 5 of a device and 20 of a license, and
-    the oldest ends.
+    The token is shown only in this answer. It ends when the license is disabled, deleted, transferred, or
+    gets a new key. A device's previous token remains valid for seven days. At most 5 tokens exist per device
+    and 20 per license; beyond that, the oldest ends.
     """
     command = tokens.CreateUpdateToken(**call.about_license(), activation_id=body.activation_id)
 
@@ -266,7 +268,7 @@ async def list_update_tokens(call: Call) -> Answer:
 async def end_update_token(call: Call) -> Answer:
     """End an update token.
 
-    At once.
+    The token stops working at once.
     """
     command = tokens.EndUpdateToken(**call.about_license(), token_id=call.path["token_id"])
     return await call.change(command, no_content)

@@ -1,4 +1,4 @@
-"""Usage of meters: programs count it, the vendor bills its periods."""
+"""Usage of meters: programs record it, vendors bill it by period."""
 
 from datetime import timedelta
 from operator import attrgetter
@@ -20,11 +20,11 @@ from keywright.licensing.usage.rules import resets_at
 
 
 async def record_usage(call: Call, body: client_schemas.RecordUsage) -> Answer:
-    """Count usage.
+    """Record usage.
 
-    Counts an `amount` of a meter of the license's terms. Where the meter has `overage: refuse` and the amount
-    does not fit as a whole, nothing is counted. Send an `Idempotency-Key`, so that a repeated call is counted
-    once. Periods are those of the calendar in UTC, or begin with the license.
+    Adds `amount` to a meter of the license's terms. If the meter has `overage: refuse` and the whole amount
+    does not fit, nothing is counted. Send an `Idempotency-Key`, so that a retry is not counted twice. Periods
+    follow the UTC calendar or start with the license, depending on the meter.
     """
     command = RecordUsage(**about_program(call, body), meter=body.meter, amount=body.amount)
 
@@ -39,13 +39,12 @@ async def record_usage(call: Call, body: client_schemas.RecordUsage) -> Answer:
 async def list_license_usage(call: Call, query: client_schemas.UsageQuery) -> Answer:
     """List the usage of a license.
 
-    Its periods by meter, the oldest first: those that are closed, which nothing changes any more, and those
-    that are counted in. A period is closed an hour after its end, and earlier where its meter is taken away
-    or gets another `per`; until then, `limit` is that of now. Without usage there is no period. Those of a
-    deleted license are kept, too.
+    Periods with usage by meter, the oldest first: closed periods, which never change, and current ones. A
+    period is closed an hour after it ends, or earlier if its meter is removed or gets another `per`; until
+    then, `limit` is the current limit. The periods of a deleted license are kept.
 
-    With `Accept: application/jwt`, the page is signed: a token of the type `keywright-usage+jwt`, which both
-    sides can show.
+    With `Accept: application/jwt`, the page is a signed token of the type `keywright-usage+jwt`, which both
+    parties can use as evidence.
     """
     where = PeriodFilter(
         license_id=call.path["license_id"], meter=query.meter, since=query.since, until=query.until
@@ -66,8 +65,8 @@ async def list_license_usage(call: Call, query: client_schemas.UsageQuery) -> An
 async def list_usage(call: Call, query: client_schemas.AllUsageQuery) -> Answer:
     """List usage.
 
-    The periods of all licenses, also of deleted ones, by license and meter, the oldest first. With
-    `is_closed=true`, nothing of what is listed changes any more: it can be billed.
+    The periods of all licenses, including deleted ones, by license and meter, the oldest first. With
+    `is_closed=true`, the listed periods never change and can be billed.
     """
     return await _list(
         call,
@@ -96,7 +95,7 @@ async def _list(call: Call, where: PeriodFilter) -> Answer:
 
 
 def show_period(one: MeterUsage) -> client_schemas.UsagePeriod:
-    """A period as vendors see it."""
+    """A usage period as vendors see it."""
     return copy_as(
         client_schemas.UsagePeriod,
         one,

@@ -1,4 +1,6 @@
-"""The calls that wait for events. They need no thread and no place in a lane: one look serves all."""
+"""Long polling for events. Waiting calls use no thread and no place in a lane: one poll of the database
+serves them all.
+"""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -26,17 +28,20 @@ from keywright.events.feed import (
 from keywright.http.middleware.call import Call
 from keywright.http.server.protocol import is_leaving
 
-#: The most calls of a process that wait: in all, and with one API key.
+#: The most waiting calls of a process: in total, and per API key.
 MAX_WAITING, MAX_OF_KEY = 1_000, 200
-#: How often the server looks, and when a call that may not wait is to come again, in seconds.
+#: The interval of the polling, and the ``Retry-After`` of calls beyond the limit, in seconds.
 _INTERVAL, _COME_AGAIN = 1.0, 10
-#: How many calls are answered at once, and the seconds until the next ones are: others are answered between.
+#: How many calls are answered together, and the pause before the next ones, in seconds, which leaves room for
+#: other calls.
 _AT_ONCE, _BETWEEN = 10, 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class _Waiter:
-    """A call that waits for events after an id: for them, and the seconds until its turn to be answered."""
+    """A call that waits for events after an ID. ``found`` gets them, and the delay in seconds before it is
+    answered.
+    """
 
     call: Call
     asked: ListFeed
@@ -50,22 +55,22 @@ class Waiters:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._waiting: set[_Waiter] = set()
-        #: How many calls with each API key wait, or are about to.
+        #: The number of calls per API key that wait or are about to.
         self._places: Counter[int | None] = Counter()
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
-        #: The id up to which the last look has seen everything.
+        #: The ID up to which the last poll has seen all events.
         self._reached_id = 0
 
     async def find(self, call: Call, asked: ListFeed, seconds: float) -> Feed:
-        """The events, as soon as there are any; none when the time is up, the caller has hung up, or the
-        server is about to stop. Raises ``TooManyWaiting``, ``QueueFull``, and what the query raises.
+        """Return events as soon as there are any; none when the time is over, the caller has disconnected, or
+        the server is about to stop. Raises ``TooManyWaiting``, ``QueueFull``, and what the query raises.
         """
         end = asyncio.get_running_loop().time() + seconds
         with self._take_place(call.by):
             await self._start(call)
             after = asked.after
-            # Who asks again from where the last look ended costs no query.
+            # A caller that continues where the last poll ended costs no query.
             is_current = after is not None and after.id == self._reached_id
             feed = Feed((), after) if after and is_current else await self._desk.query(asked, call)
             while not feed.events and feed.reached.id < self._reached_id and _is_before(end):
@@ -86,11 +91,11 @@ class Waiters:
             yield
         finally:
             self._places[api_key_id] -= 1
-            # The server looks while there is a place left.
+            # Remove counts of zero: polling continues while there are any keys.
             self._places += Counter()
 
     async def _start(self, call: Call) -> None:
-        """Begin to look, unless the server does."""
+        """Start polling, unless it is running already."""
         async with self._starting:
             if self._looking is None:
                 look: Look = await self._desk.query(LookAtFeed(after_id=None), call)
@@ -113,7 +118,7 @@ class Waiters:
             self._looking = None
 
     def _give(self, look: Look) -> None:
-        """Give the waiting calls what they wait for."""
+        """Hand the new events to the calls that wait for them."""
         self._reached_id = look.reached_id
         found, turn = _Found(look), 0
         for waiter in self._waiting:
@@ -142,7 +147,7 @@ class Waiters:
 
 
 class _Found:
-    """What a look has found, and those of it that were asked for: many ask alike."""
+    """The events of one poll, with cached selections, because many callers ask for the same."""
 
     def __init__(self, look: Look) -> None:
         self._all = look.events
@@ -152,7 +157,7 @@ class _Found:
         self._selected: dict[Any, list[FeedEvent]] = {}
 
     def select(self, asked: ListFeed, after_id: int) -> list[FeedEvent]:
-        """The events after this id that are asked for."""
+        """The events after this ID that the caller asks for."""
         if not self._all:
             return []
         only = asked.only_product_id

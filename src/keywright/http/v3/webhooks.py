@@ -25,7 +25,7 @@ from keywright.http.v3.schemas import Page
 
 
 class Webhook(Struct):
-    """An address that is notified of events."""
+    """A URL that is notified of events."""
 
     id: Annotated[Id, about("Its ID.", 1)]
     url: Annotated[str, about("Where deliveries are sent.", "https://crm.example/keywright")]
@@ -45,7 +45,7 @@ class Webhook(Struct):
 
 
 class Delivery(Struct):
-    """An event for a webhook."""
+    """The delivery of an event to a webhook."""
 
     id: Annotated[Id, about("Its ID.", 9)]
     message_id: Annotated[str, about("The header `webhook-id`, the same for every attempt.", "msg_1_4711")]
@@ -68,19 +68,19 @@ class Delivery(Struct):
 
 
 class NewSecret(Body):
-    """A new secret."""
+    """The new secret of a webhook."""
 
     secret: Annotated[fields.Secret | None, about("Without one, it is made.")] = None
 
 
 class Resend(Body):
-    """A moment."""
+    """The time from which events are sent again."""
 
     since: Annotated[Time, about("All events from this moment on; of 30 days at most.")]
 
 
 class DeliveryQuery(ListQuery):
-    """Filters of deliveries."""
+    """Filters and sort order of a list of deliveries."""
 
     state: Annotated[State | None, about("Only those in this state.")] = None
     license_id: Annotated[Id | None, about("Only those about this license.")] = None
@@ -88,7 +88,7 @@ class DeliveryQuery(ListQuery):
 
 
 def show(one: model.Endpoint | model.NewEndpoint) -> Webhook:
-    """The endpoint as its answer, with its secret where that is new."""
+    """The webhook as v3 shows it, with its secret only if that is new."""
     endpoint = one.endpoint if isinstance(one, model.NewEndpoint) else one
     return copy_as(
         Webhook,
@@ -100,7 +100,7 @@ def show(one: model.Endpoint | model.NewEndpoint) -> Webhook:
 
 
 def show_delivery(one: model.Delivery) -> Delivery:
-    """The delivery as its answer."""
+    """The delivery as v3 shows it."""
     return copy_as(Delivery, one, type=one.name, license_id=one.license_id or None, request=UNSET)
 
 
@@ -116,7 +116,7 @@ def _require_allowed(call: Call, body: WebhookFields) -> None:
 async def rotate_webhook_secret(call: Call, body: NewSecret) -> Answer:
     """Rotate a webhook's secret.
 
-    The answer shows the new one, this once. For 24 hours, deliveries are signed with both.
+    The new secret is shown only in this answer. For 24 hours, deliveries are signed with both secrets.
     """
     command = commands.RotateSecret(
         context=call.context, endpoint_id=call.path["webhook_id"], secret=body.secret
@@ -127,16 +127,17 @@ async def rotate_webhook_secret(call: Call, body: NewSecret) -> Answer:
 async def send_webhook_test(call: Call) -> Answer:
     """Test a webhook.
 
-    Sends an event `webhook.tested` to this webhook alone; its delivery is listed with the others.
+    Sends an event `webhook.tested` to this webhook only. Its delivery is listed with the others.
     """
     command = commands.SendTest(context=call.context, endpoint_id=call.path["webhook_id"])
     return await call.change(command, no_content)
 
 
 async def resend_since(call: Call, body: Resend) -> Answer:
-    """Send events again.
+    """Resend events.
 
-    All events since a moment, in their order, also those that were delivered; 30 days are kept.
+    Sends all events since a given time again, in order, including those that were delivered. Events of the
+    last 30 days are available.
     """
     command = commands.ResendSince(
         context=call.context, endpoint_id=call.path["webhook_id"], since=body.since
@@ -147,7 +148,7 @@ async def resend_since(call: Call, body: Resend) -> Answer:
 async def list_deliveries(call: Call, query: DeliveryQuery) -> Answer:
     """List deliveries.
 
-    The newest first; they are kept for 30 days.
+    The newest first. Deliveries are kept for 30 days.
     """
     asked = commands.ListDeliveries(
         endpoint_id=call.path["webhook_id"],
@@ -161,7 +162,7 @@ async def list_deliveries(call: Call, query: DeliveryQuery) -> Answer:
 async def get_delivery(call: Call) -> Answer:
     """Get a delivery.
 
-    With the body that an attempt would send now; without one where the event is kept no longer.
+    Includes the body that an attempt would send now, unless the event is no longer kept.
     """
     asked = commands.GetDelivery(
         endpoint_id=call.path["webhook_id"], delivery_id=call.path["delivery_id"], now=call.now
@@ -178,9 +179,9 @@ async def get_delivery(call: Call) -> Answer:
 
 
 async def resend_delivery(call: Call) -> Answer:
-    """Send a delivery again.
+    """Resend a delivery.
 
-    At once, whatever came of it before, and without waiting for others.
+    Sends it at once, whatever its state, without waiting for other deliveries.
     """
     command = commands.ResendDelivery(
         context=call.context, endpoint_id=call.path["webhook_id"], delivery_id=call.path["delivery_id"]
