@@ -1,4 +1,4 @@
-"""Answers, and the headers that they have in common over every interface."""
+"""Answers, and the headers that all interfaces share."""
 
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -15,7 +15,7 @@ from keywright.licensing.updates.model import ReleaseFile
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = (b"content-type", b"application/json; charset=UTF-8")
-#: The headers of every answer, unless it has its own.
+#: The headers of every answer that does not set its own.
 COMMON_HEADERS: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 #: The server does not read the rest of the request.
 CLOSE = (b"connection", b"close")
@@ -25,9 +25,9 @@ _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 class Answer(msgspec.Struct):
     """A status and a body, whole or in ``pieces``. ``license_id`` is for the access log; ``activation_id`` is
-    the activation of the device that called; ``is_unchanged``: a change was not needed;
-    ``product_id`` is the product of the license, where it is counted; ``app_version`` the device's, where it
-    is another one than is stored. ``releases`` are those that are counted, by number: which were "checks",
+    the activation of the calling device; ``is_unchanged`` means that nothing had to be changed.
+    ``product_id`` is the license's product, if the call is counted for it; ``app_version`` is the device's
+    version, if it differs from the stored one. ``releases`` are the releases to count, by ID, with "checks",
     "offers" or "downloads".
     """
 
@@ -40,18 +40,18 @@ class Answer(msgspec.Struct):
     activation_id: int | None = None
     is_unchanged: bool = False
     product_id: int | None = None
-    #: Sends the whole answer in place of this one, such as a file with its ranges.
+    #: An application that sends the whole answer instead, such as a file with its ranges.
     app: ASGIApp | None = None
     app_version: str | None = None
     releases: tuple[tuple[int, str], ...] = ()
 
 
-#: Makes the answer for an error, in the form of one interface.
+#: Builds the answer for an error, in the format of one interface.
 ErrorWriter = Callable[[e.KeywrightError], Answer]
 
 
 def error_headers(error: e.KeywrightError) -> Headers:
-    """The headers of an answer with this error."""
+    """The headers of the answer for an error."""
     match error:
         case e.CredentialsMissing() | e.CredentialsInvalid():
             return (_CHALLENGE,)
@@ -67,33 +67,35 @@ def error_headers(error: e.KeywrightError) -> Headers:
 
 
 def to_response(answer: Answer) -> Response:
-    """The answer as a Starlette response."""
+    """Convert the answer to a Starlette response."""
     headers = {name.decode(): value.decode() for name, value in answer.headers}
     return Response(answer.body, answer.status, headers, media_type=answer.content_type[1].decode())
 
 
 class _File(FileResponse):
-    """A file in pieces of 256 KiB."""
+    """A file that is sent in chunks of 256 KiB."""
 
     chunk_size = 256 * 1024
-    #: electron-updater asks for up to 500 pieces of a new version at once, and gets the others from the old.
+    #: electron-updater requests up to 500 ranges of a new version at once; it copies the rest from the old
+    #: version.
     max_ranges = 1000
 
 
 def answer_file(
     folder: Path, accel: str | None, file: ReleaseFile, if_range: bytes | None, *, has_credentials: bool
 ) -> Answer:
-    """The answer with the bytes of a file, from the folder of files, by nginx where there is its internal
-    location, or a redirect to the vendor's place. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``.
+    """The answer with the bytes of a file: from the file folder, from nginx if it has an internal location
+    for the folder, or a redirect to the vendor's own URL. Raises ``CredentialsElsewhere`` and
+    ``FilesUnavailable``.
     """
     headers = {**_headers_of(file), "Content-Type": file.content_type or BYTES_TYPE}
     if file.url is not None:
         if has_credentials:
-            # Clients repeat the header where they are sent.
+            # Clients send the header again to the target of a redirect.
             raise e.CredentialsElsewhere
         return Answer(302, b"", ((b"location", file.url.encode()), (b"referrer-policy", b"no-referrer")))
     place = folder / (file.sha256 or "")[:2] / (file.sha256 or "")
-    # nginx does not know the ETag: it would send the whole file to a client that goes on where it stopped.
+    # nginx does not know the ETag: it would send the whole file to a client that resumes a download.
     if accel is not None and if_range != headers["ETag"].encode():
         location = f"{accel}/{place.parent.name}/{place.name}"
         del headers["Accept-Ranges"]  # nginx adds its own.
@@ -117,7 +119,7 @@ def _headers_of(file: ReleaseFile) -> dict[str, str]:
 
 
 def _require_whole(place: Path, file: ReleaseFile) -> None:
-    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor names it."""
+    """Raise ``FilesUnavailable`` if the file is missing or its size is wrong; the doctor reports it."""
     try:
         size = os.stat(place).st_size
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""The composition root: it makes the objects, each of them whole, and gives them to each other."""
+"""The composition root: builds all objects and connects them."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -64,17 +64,21 @@ class AdminHost:
     """The address that serves the administration pages."""
 
     def __init__(self, address: Address | None, *, is_on: bool) -> None:
-        """``is_on`` is whether they are served at all; ``address`` is the only one that serves them."""
+        """``is_on``: whether the administration pages are served at all; ``address``: the only address that
+        serves them.
+        """
         self._address = address
         self._is_on = is_on
 
     def is_here(self, scope: Scope) -> bool:
-        """Whether they are served where this request came in."""
+        """Whether the administration pages are served at the address of this request."""
         return self._is_on and (self._address is None or is_at(scope["server"], self._address))
 
 
 class SitePages:
-    """Sends requests below a path to the pages of a site, where they are served, and others on."""
+    """Routes requests below a path to the pages of a site, if they are served there, and all others to
+    another app.
+    """
 
     def __init__(
         self, is_here: Callable[[Scope], bool], base: str, pages: ASGIApp, otherwise: ASGIApp
@@ -90,14 +94,16 @@ class SitePages:
         await (self._pages if is_page else self._otherwise)(scope, receive, send)
 
 
-#: The key of the application in the state that the lifespan shares with all requests.
+#: The key of the application in the lifespan state, which all requests share.
 _APP = "app"
 
 
 def create_app(settings: Settings, storage: Storage, admin_address: Address | None = None) -> ASGIApp:
-    """The ASGI application over an open database. Its lifespan makes what answers requests, and closes it.
+    """The ASGI application over an open database. Its lifespan opens and closes everything that answers
+    requests.
 
-    Where the pages below /admin are served, only ``admin_address`` serves them, if it is not None.
+    ``admin_address``, if not None, is the only address that serves the pages below /admin, if they are served
+    at all.
     """
     admin_host = AdminHost(admin_address, is_on=settings.admin)
     lifespan = Router(lifespan=partial(_open, settings, storage, admin_host))
@@ -109,7 +115,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     return app
 
 
-#: What ``keywright serve`` runs.
+#: The application that ``keywright serve`` runs.
 APPLICATION = Application(create_app, write_error)
 
 
@@ -117,7 +123,7 @@ APPLICATION = Application(create_app, write_error)
 async def _open(
     settings: Settings, storage: Storage, admin_host: AdminHost, _app: object
 ) -> AsyncIterator[dict[str, ASGIApp]]:
-    """Open the application that answers requests, and run the loops in the background meanwhile."""
+    """Open the application that answers requests, and run the background loops while it is open."""
     counters = Counters()
     metrics = None if settings.metrics_address is None else Metrics()
     api_key_cache = ApiKeyCache()
@@ -138,7 +144,7 @@ async def _open(
         running(pass_moments(desk, settings, clock.is_right)),
         running(watch_settings(desk, settings)),
         _open_runner(storage, desk, counters, queue) as runner,
-        # Its threads are not those of the administration pages: strangers must not keep these waiting.
+        # A thread pool of its own: calls by strangers must not delay the administration pages.
         _open_runner(storage, desk, counters, queue) as portal_runner,
         open_relay(settings, desk) as relay,
     ):
@@ -167,7 +173,7 @@ async def _open(
             middlewares = Middlewares(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
             )
-            # The check of v3 is the cheaper one for calls of the other.
+            # v3 first: its check is cheaper for calls to other interfaces.
             interfaces = (
                 V3(settings, desk, signatures),
                 V2(settings, desk, relay),
@@ -228,7 +234,7 @@ def _serving_metrics(
 async def _open_runner(
     storage: Storage, desk: Desk, counters: Counters, queue: Queue
 ) -> AsyncIterator[Runner]:
-    """The threads of the administration pages; they start when a page is asked for."""
+    """The thread pool of the administration pages; its threads start with the first page."""
 
     def wake_jobs(command: Command) -> None:
         if isinstance(command, StartImport | StartJob):
@@ -244,7 +250,7 @@ async def _open_runner(
 def _build_admin(
     settings: Settings, runner: Runner, body_reader: BodyReader, counters: Counters, started_at: float
 ) -> ASGIApp:
-    # A server that serves no page loads none.
+    # Imported only when the first page is requested.
     from keywright.http.admin.app import build_app
 
     return build_app(settings, runner, body_reader, counters, started_at=started_at)
@@ -259,7 +265,7 @@ def _build_portal(settings: Settings, runner: Runner, body_reader: BodyReader) -
 def _build_site(
     settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures, storage: Storage
 ) -> ASGIApp:
-    """The pages for everyone: health, public keys and documents."""
+    """The public pages: health, public keys and documentation."""
     routes = [
         *Health(desk, storage.watch.writing, write_error).routes,
         *Jwks(signatures, write_error).routes,

@@ -1,4 +1,4 @@
-"""Tell whether the server is alive, and whether it is ready for calls."""
+"""Liveness and readiness checks."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from keywright.http.server.protocol import IS_LEAVING
 
 
 class Health:
-    """The addresses that load balancers and monitors ask."""
+    """The routes that load balancers and monitors request."""
 
     def __init__(self, desk: Desk, writing: Outage, write_error: ErrorWriter) -> None:
         self._desk = desk
@@ -22,12 +22,13 @@ class Health:
         self.routes = [Route("/healthz", self._healthz), Route("/readyz", self._readyz)]
 
     async def _healthz(self, _request: Request) -> Response:
-        """The process is alive."""
+        """Answer 200: the process is alive."""
         return to_response(Answer(200, b'{"status":"alive"}'))
 
     async def _readyz(self, request: Request) -> Response:
-        """The database answers, and the server is not about to stop. A server never starts on a database
-        whose schema it does not know. One that can change nothing stays: it answers questions.
+        """Answer 200 if the database answers and the server is not about to stop. A read-only server counts
+        as ready, because it can answer queries. The schema needs no check: a server does not start on an
+        unknown one.
         """
         try:
             if request.scope.get("state", {}).get(IS_LEAVING):

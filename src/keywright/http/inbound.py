@@ -1,6 +1,7 @@
-"""Take the webhooks of shops.
+"""Receive webhooks from shops.
 
-The signature is the credential. What is accepted is stored before it is answered, and worked on afterwards.
+The signature is the credential. An accepted event is stored before the shop gets an answer, and processed
+afterwards.
 """
 
 from time import monotonic
@@ -25,16 +26,16 @@ from keywright.provisioning.shops.payloads import MODULES, find_events, keep_pay
 from keywright.provisioning.shops.store import EVENTS
 
 ROOT = b"/in/"
-#: The largest event, in bytes: an order of a hundred lines has about two hundred thousand.
+#: The largest event, in bytes; an order with a hundred lines has about 200 kB.
 MAX_BODY = 512 * 1024
-#: How many events with a good signature a connection may send in a minute, and at once.
+#: How many validly signed events a connection may send per minute, and in a burst.
 _PER_MINUTE, _BURST = 3_000, 6_000
 _RECEIVED = b'{"received":true}'
 _SHOPS = {shop.value: shop for shop in Shop}
 
 
 class Inbound(PublicInterface):
-    """The address as an interface: nothing is parsed before its signature was checked."""
+    """The interface for webhooks: nothing is parsed before its signature is verified."""
 
     malformed = frozenset({e.BadSignature, e.BodyTooLarge, e.BodyIncomplete})
     body_limit = untrusted_body_limit = MAX_BODY
@@ -48,7 +49,7 @@ class Inbound(PublicInterface):
         self._address = Address(("in", None, None), {"POST": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for a request to another address."""
+        """The call for a request; None for a request to something else."""
         path: bytes = scope["raw_path"]
         if not path.startswith(ROOT):
             return None
@@ -56,14 +57,14 @@ class Inbound(PublicInterface):
         return Call(self, scope, receive, address)
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
-        """The error's code, and a sentence for the shop's log of deliveries."""
+        """The answer with the error's code and a sentence, for the shop's delivery log."""
         problem = PROBLEMS[error.problem]
         detail = error.fill(error.problem_detail or problem.detail or error.sentence)
         body = msgspec.json.encode({"code": error.problem, "detail": detail})
         return Answer(problem.status, body, error_headers(error))
 
     async def _receive(self, call: Call) -> Answer:
-        """Check the signature, store the event, and let it be worked on."""
+        """Verify the signature, store the event, and queue it for processing."""
         path = _parse_path(call.scope["raw_path"])
         assert path is not None  # noqa: S101
         shop, connection_id = path
@@ -75,7 +76,8 @@ class Inbound(PublicInterface):
         module = MODULES[shop]
         if module.is_ping(headers, body):
             return Answer(200, _RECEIVED)
-        # Of no connection, nobody knows the secret: the answer and its time are those of a wrong signature.
+        # For an unknown connection, verify with a decoy secret: the answer and its timing match those of a
+        # wrong signature.
         module.verify(headers, body, self._decoy if opened is None else opened.secret, call.now)
         assert opened is not None  # noqa: S101
         self._limit.take(monotonic(), f"{connection_id}")
@@ -98,7 +100,7 @@ class Inbound(PublicInterface):
 
 
 def _parse_path(path: bytes) -> tuple[Shop, int] | None:
-    """The shop and the number of the connection; None for an address that there is not."""
+    """The shop and the connection's ID; None for any other path."""
     words = path.decode("latin-1").split("/")
     if len(words) != 4 or words[2] not in _SHOPS:
         return None

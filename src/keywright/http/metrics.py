@@ -1,6 +1,6 @@
-"""Metrics for Prometheus, at an address of their own. Names: https://prometheus.io/docs/practices/naming/.
+"""Metrics for Prometheus, served at a separate address. Names: https://prometheus.io/docs/practices/naming/.
 
-Each server process serves its own: one at the setting's port, further workers at the ports after it.
+Each server process serves its own metrics: one at the configured port, further workers at the ports after it.
 """
 
 import logging
@@ -43,9 +43,10 @@ from keywright.search.projector import lag
 log = logging.getLogger(__name__)
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-#: The most waiting mails that are counted.
+#: The count of waiting mails stops here.
 _MAX_MAILS = 10_000
-#: The gauges that are read from the database, without ``keywright_``: what each label is and each means.
+#: The gauges that are read from the database, by name without ``keywright_``: the name of the label, and the
+#: help.
 _GAUGES = GAUGES | {
     "unfinished_jobs": ("", "Jobs that wait or are worked on."),
     "waiting_mails": ("", "Mails that wait to be sent; no more than 10,000 are counted."),
@@ -56,7 +57,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class _Times:
-    """The times of the calls of an operation: a count for each bucket, one for longer calls, and the sum."""
+    """A histogram of the durations of an operation's calls; the last bucket counts longer calls."""
 
     __slots__ = ("buckets", "total")
 
@@ -66,8 +67,8 @@ class _Times:
 
 
 class _Calls(Collector):
-    """The calls of the interface. Counted by the event loop alone, without the locks of the library's own
-    counters, which would cost a call 7 % instead of 2.
+    """The calls of all interfaces. Only the event loop counts them, so they need no locks: the library's own
+    counters would add 7 % to the cost of a call instead of 2 %.
     """
 
     def __init__(self) -> None:
@@ -75,14 +76,14 @@ class _Calls(Collector):
         self._times: defaultdict[str, _Times] = defaultdict(_Times)
 
     def count(self, operation: str, outcome: str, seconds: float) -> None:
-        """Count a call that is answered."""
+        """Count an answered call."""
         self._outcomes[operation, outcome] = self._outcomes.get((operation, outcome), 0) + 1
         times = self._times[operation]
         times.buckets[bisect_left(_SECONDS, seconds)] += 1
         times.total += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """The counts until now."""
+        """The current counts."""
         text = "Calls of the interface, by operation and by outcome: ok, or the code of the error."
         requests = CounterMetricFamily("keywright_requests", text, labels=("operation", "outcome"))
         outcomes = list(self._outcomes.items())
@@ -103,7 +104,7 @@ class _Calls(Collector):
 
 
 class Metrics:
-    """Everything that is measured in this process."""
+    """All metrics of this process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -113,7 +114,7 @@ class Metrics:
         info.info({"version": __version__, "python": platform.python_version()})
         calls = _Calls()
         self.registry.register(calls)
-        #: Called with the operation, the outcome and the seconds of a call that is answered.
+        #: Called for each answered call, with its operation, its outcome, and its duration in seconds.
         self.count_call = calls.count
         self._sizes = Histogram(
             "keywright_batch_calls",
@@ -138,12 +139,12 @@ class Metrics:
         )
 
     def count_batch(self, lane: str, calls: int, seconds: float) -> None:
-        """Count a transaction that has ended. May be called in any thread."""
+        """Count a finished transaction. Thread-safe."""
         self._sizes.labels(lane).observe(calls)
         self._batch_seconds.labels(lane).observe(seconds)
 
     def watch(self, desk: Desk, storage: Storage) -> None:
-        """Show how many calls wait at the desk, and how long commits take."""
+        """Export the number of calls that wait at the desk, and the duration of commits."""
         storage.watch.observe_commit = self._commit_seconds.observe
         waiting = Gauge(
             "keywright_waiting_calls", "Calls that wait to be decided, without lists.", registry=self.registry
@@ -151,24 +152,24 @@ class Metrics:
         waiting.set_function(lambda: desk.waiting)
 
     def watch_clock(self, is_right: Callable[[], bool]) -> None:
-        """Show whether the clock of this server is in doubt."""
+        """Export whether the clock of this server looks wrong."""
         text = "Whether the clock looks wrong: nothing is deleted and nothing is sent then."
         in_doubt = Gauge("keywright_clock_in_doubt", text, registry=self.registry)
         in_doubt.set_function(lambda: not is_right())
 
     def watch_mails(self, counts: Counter[Fate]) -> None:
-        """Show what became of mails."""
+        """Export the outcomes of mails."""
         self.registry.register(_MailCounts(counts))
 
 
 class _MailCounts(Collector):
-    """What attempts to send mails have come to, in this process."""
+    """The attempts of this process to send mails, by outcome."""
 
     def __init__(self, counts: Counter[Fate]) -> None:
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
-        """The counts until now."""
+        """The current counts."""
         text = "Attempts to send a mail, by what they came to."
         family = CounterMetricFamily("keywright_mail_attempts", text, labels=("outcome",))
         for fate in Fate:
@@ -177,18 +178,18 @@ class _MailCounts(Collector):
 
 
 class _DatabaseFigures(Collector):
-    """Figures that are read from the database whenever they are asked for."""
+    """Gauges that are read from the database at each scrape."""
 
     def __init__(
         self, of_calls: Storage, storage: Storage, settings: Settings, thread: ThreadPoolExecutor
     ) -> None:
-        """``of_calls`` is the storage that answers calls; figures are read from its clone ``storage``."""
+        """``of_calls`` is the storage that answers calls; the gauges are read from its clone ``storage``."""
         self._of_calls, self._storage = of_calls, storage
         self._settings = settings
         self._thread = thread
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read the figures, in the one thread that the storage belongs to."""
+        """Read the gauges, in the one thread that the storage belongs to."""
         connections = self._storage.watch.count_connections()
         up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
         try:
@@ -210,7 +211,7 @@ class _DatabaseFigures(Collector):
             yield from self._collect_servers(connections)
 
     def _read(self, tx: ReadTransaction) -> list[tuple[str, str, float]]:
-        """The gauges, each with the value of its label, and its own."""
+        """The gauges: each with its name, the value of its label, and its own value."""
         now, is_writable = datetime.now(UTC), not self._storage.watch.writing.is_on
         figures: list[tuple[str, str, float]] = [
             ("unfinished_jobs", "", count_unfinished_jobs(tx)),
@@ -244,7 +245,7 @@ class _DatabaseFigures(Collector):
 def serving(
     metrics: Metrics, storage: Storage, settings: Settings, host: str, ports: Sequence[int]
 ) -> Iterator[None]:
-    """Serve the metrics during the block at the first of these ports that is free."""
+    """Serve the metrics during the block, at the first free one of these ports."""
     own_storage = storage.clone()
     with ThreadPoolExecutor(1, thread_name_prefix="metrics") as thread:
         metrics.registry.register(_DatabaseFigures(storage, own_storage, settings, thread))

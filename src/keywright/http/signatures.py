@@ -1,4 +1,4 @@
-"""Sign answers with the installation's key, outside of transactions."""
+"""Sign answers with the installation's signing key, outside of transactions."""
 
 from time import monotonic
 
@@ -12,14 +12,14 @@ from keywright.signing.commands import BuildKeySets, ExtendKey, LoadKeys, MakeFi
 from keywright.signing.jws import SignatureAlg, Signer
 from keywright.signing.model import Jwk, LoadedKeys, TokenType
 
-#: Another server, or a command, may rotate the key: it is read again after so many seconds.
+#: How long the key is cached, in seconds: another server or a command may rotate it.
 _KNOWN_FOR = 0.25
-#: Key sets are signed again after so many seconds, whatever the number of callers.
+#: How long signed key sets are cached, in seconds.
 _SETS_KNOWN_FOR = 60.0
 
 
 class _Ends(msgspec.Struct):
-    """The end of a signed answer."""
+    """The expiry of a signed answer."""
 
     exp: int
 
@@ -28,30 +28,30 @@ _decode_end = msgspec.json.Decoder(_Ends).decode
 
 
 class Signatures:
-    """Signs for all interfaces of one server process. Belongs to its event loop."""
+    """Signs the answers of one server process. Not thread-safe: belongs to its event loop."""
 
     def __init__(self, desk: Desk, alg: SignatureAlg) -> None:
-        """``alg`` is a setting."""
+        """``alg`` is the setting ``signature_alg``."""
         self._desk = desk
         self.alg = alg
         self._loaded: LoadedKeys | None = None
         self._loaded_until = 0.0
         self._signer: Signer | None = None
         self._issuer = ""
-        #: The moment until which what the key signs may be good, in seconds since 1970.
+        #: The latest expiry that is recorded for tokens of this key, in seconds since 1970.
         self._signed_until = 0.0
         self._sets: list[str] = []
         self._sets_of: LoadedKeys | None = None
         self._sets_until = 0.0
 
     async def find_issuer(self, context: Context) -> str:
-        """The name of the installation. Raises the faults of the desk, as the other methods do."""
+        """The issuer of this installation's tokens. All methods raise the faults of the desk."""
         if not self._issuer:
             await self._load(context)
         return self._issuer
 
     async def sign(self, payload: bytes, context: Context, typ: TokenType = TokenType.LICENSE) -> bytes:
-        """These claims as a signed token."""
+        """Sign these claims, and return the token."""
         signer, loaded = await self._load(context)
         end = _decode_end(payload).exp
         if end > self._signed_until:
@@ -62,12 +62,12 @@ class Signatures:
         return signer.sign(payload, typ)
 
     async def list_public_keys(self, context: Context) -> list[Jwk]:
-        """The public keys that verify now, the newest first."""
+        """The public keys that are valid now, the newest first."""
         _, loaded = await self._load(context)
         return [jws.write_jwk(one.public_key) for one in rules.published(loaded.keys, context.now)]
 
     async def list_key_sets(self, context: Context) -> list[str]:
-        """The signed key sets by which programs find newer keys."""
+        """The signed key sets, by which programs that know an older key get the current keys."""
         _, loaded = await self._load(context)
         if self._sets_of is None or self._sets_of.keys != loaded.keys or monotonic() >= self._sets_until:
             sets = await self._desk.query(BuildKeySets(now=context.now, alg=self.alg))
@@ -79,7 +79,7 @@ class Signatures:
         signer, loaded = self._signer, self._loaded
         if signer is not None and loaded is not None and monotonic() < self._loaded_until:
             return signer, loaded
-        # Calls at the same moment go on with what is known.
+        # Concurrent calls use the cached key in the meantime.
         self._loaded_until = monotonic() + _KNOWN_FOR
         found: LoadedKeys | None = await self._desk.query(LoadKeys())
         if found is None:

@@ -1,4 +1,4 @@
-"""Terms in words, for people: in English, or in the language of ``texts``. Pure."""
+"""Describe terms in words, in English or the language of ``texts``. Pure."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -7,17 +7,17 @@ from keywright.licensing.terms import model as terms_model
 
 
 class Texts(Protocol):
-    """Says texts in a language. In a plural, ``num`` is the number as the language writes it."""
+    """Translates texts. In plurals, ``num`` is the number in the format of the language."""
 
     def gettext(self, text: str, /, **values: Any) -> str:
-        """The text with these values in it."""
+        """Translate the text and insert the values."""
 
     def ngettext(self, singular: str, plural: str, number: int, /, **values: Any) -> str:
-        """The text for this number."""
+        """Translate the text in the plural form for this number."""
 
 
 class _English:
-    """Says texts as they are written here."""
+    """Returns the texts untranslated."""
 
     def gettext(self, text: str, /, **values: Any) -> str:
         return text % values
@@ -30,7 +30,9 @@ ENGLISH: Texts = _English()
 
 
 def describe_terms(terms: terms_model.Terms, texts: Texts = ENGLISH) -> list[str]:
-    """What the terms allow, one part each: ``3 devices``, ``365 days from the first activation`` …"""
+    """Describe what the terms allow, one phrase for each: ``3 devices``, ``365 days from the first
+    activation`` …
+    """
     return [
         *_describe_places(terms, texts),
         *_describe_life(terms, texts),
@@ -143,7 +145,7 @@ def _describe_customers(terms: terms_model.Terms, texts: Texts) -> Iterator[str]
 
 
 def describe_allowance(allowance: terms_model.Allowance, texts: Texts = ENGLISH) -> str:
-    """``3 in 30 days``."""
+    """Describe an allowance: ``3 in 30 days``."""
     return texts.ngettext(
         "%(count)s in %(num)s day",
         "%(count)s in %(num)s days",
@@ -153,7 +155,7 @@ def describe_allowance(allowance: terms_model.Allowance, texts: Texts = ENGLISH)
 
 
 def describe_meter(meter: terms_model.Meter, texts: Texts = ENGLISH) -> str:
-    """``100 per month``, and that more is allowed where it is."""
+    """Describe a meter: ``100 per month``, and whether more is allowed."""
     period = _describe_period(meter.per, texts)
     if meter.overage is terms_model.Overage.ALLOW:
         return texts.ngettext(
@@ -178,7 +180,7 @@ def _describe_period(period: terms_model.Period, texts: Texts) -> str:
 
 
 def format_seconds(seconds: int, texts: Texts = ENGLISH) -> str:
-    """``10 minutes``: in the largest unit that divides it."""
+    """Format a duration in the largest unit that divides it: ``10 minutes``."""
     if seconds % 86_400 == 0:
         return texts.ngettext("%(num)s day", "%(num)s days", seconds // 86_400)
     if seconds % 3_600 == 0:

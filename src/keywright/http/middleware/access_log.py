@@ -1,7 +1,7 @@
-"""Write lines about requests to the log: about every one, or about those that fail or are slow.
+"""The access log: a line for every request, or only for failed and slow ones.
 
-A logger would take three times as long, a twentieth of a request. No line has a full license key, token or
-secret.
+It writes directly, because a logger would take three times as long, or a twentieth of a request. No line
+contains a full license key, token or secret.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from keywright.core.errors import FateUnknown
 from keywright.http.answer import COMMON_HEADERS, JSON, Answer, ErrorWriter
 from keywright.http.middleware.call import Call
 
-#: A call that takes longer is slow, in seconds; not one that was asked to wait for events.
+#: Calls that take longer, in seconds, are slow, except those that were asked to wait for events.
 _SLOW = 1.0
 _ASKED_TO_WAIT = b"wait_seconds="
-#: How many lines may come at once, and in a second, where not all requests are logged: in an outage, every
-#: one fails.
+#: How many lines may be written in a burst, and per second, unless all requests are logged: in an outage,
+#: every request fails.
 _BURST, _PER_SECOND = 20.0, 1.0
-#: Version, trace, parent, flags, and what only later versions have.
+#: Version, trace ID, parent ID, flags, and fields of later versions.
 _TRACE = re.compile(
     rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.{0,200})?"
 )
@@ -40,29 +40,29 @@ log = logging.getLogger(__name__)
 
 
 class AccessLog:
-    """Writes to standard error: at the level ``warning`` what ends with 5xx, at ``info`` all else. What
-    cannot be written is dropped.
+    """Writes to standard error: status 5xx at the level ``warning``, everything else at ``info``. Lines that
+    cannot be written are dropped.
     """
 
     def __init__(self, *, is_json: bool, calls: str) -> None:
-        """``calls`` is the setting ``log_calls``. Configure logging first."""
-        # Bytes: writing text would take half as long again.
+        """``calls`` is the setting ``log_calls``. Logging must be configured first."""
+        # A binary stream: writing text would take 50 % longer.
         self._stream = sys.stderr.buffer
         self._render = _build_renderer(is_json=is_json)
         self._lock = Lock()
         has_info = log.isEnabledFor(logging.INFO)
         self._is_on = calls != "off" and log.isEnabledFor(logging.WARNING)
         self._has_all = calls == "all" and has_info
-        #: The lowest status that has a line, whoever has called.
+        #: The lowest status that is logged for any caller.
         self._lowest = 0 if has_info else 500
-        #: How many more lines may come now, as it was at a time of ``perf_counter``; and how many were left
-        #: out since the last one.
+        #: The lines that may still be written, the ``perf_counter`` time of that count, and the number of
+        #: lines omitted since the last one.
         self._room, self._room_at, self._omitted = _BURST, perf_counter(), 0
-        #: The second that was written last, and its text: it is made once.
+        #: The last second that was logged, and its cached text.
         self._second = (0, "")
 
     def log_call(self, call: Call, answer: Answer, started: float) -> None:
-        """Log a call of an interface that came at ``started``, by ``perf_counter``."""
+        """Log a call of an interface that arrived at ``started``, by ``perf_counter``."""
         lowest_error = 400 if call.has_secret_key else 500
         if self._is_on and (self._has_all or self._is_due(call.scope, answer.status, started, lowest_error)):
             self._write(
@@ -78,7 +78,9 @@ class AccessLog:
             )
 
     def log_page(self, scope: Scope, status: int, started: float) -> None:
-        """Log another request. Its path is not written unless it is a page's: it may have a license key."""
+        """Log any other request. Only the route of a page is logged, not its path, which may contain a
+        license key.
+        """
         if self._is_on and (self._has_all or self._is_due(scope, status, started, 500)):
             route = scope.get("route")
             self._write(
@@ -90,7 +92,7 @@ class AccessLog:
             )
 
     def _is_due(self, scope: Scope, status: int, started: float, lowest_error: int) -> bool:
-        """Whether the request has failed or was slow, and there is room for its line."""
+        """Whether the request failed or was slow, and the rate of lines allows one more."""
         now = perf_counter()
         is_slow = now - started > _SLOW and _ASKED_TO_WAIT not in scope["query_string"]
         if status < self._lowest or (status < lowest_error and not is_slow):
@@ -114,7 +116,7 @@ class AccessLog:
             self._stream.flush()
 
     def _read_clock(self) -> str:
-        """The time in UTC, as other lines of the log have it."""
+        """The time in UTC, in the format of the other log lines."""
         seconds, microseconds = divmod(time_ns() // 1000, 1_000_000)
         if seconds != self._second[0]:
             text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -129,8 +131,8 @@ def _build_renderer(*, is_json: bool) -> Callable[[dict[str, Any]], bytes]:
 
 
 def _trace_of(scope: Scope) -> dict[str, str]:
-    """The trace that the request is part of, and the step in it that made the request: from one well-formed
-    ``traceparent`` (https://www.w3.org/TR/trace-context/); nothing from any other.
+    """The trace ID and parent ID of the request, from one well-formed ``traceparent`` header
+    (https://www.w3.org/TR/trace-context/); empty otherwise.
     """
     given = [value for name, value in scope["headers"] if name == b"traceparent"]
     found = _TRACE.fullmatch(given[0]) if len(given) == 1 else None
@@ -144,7 +146,7 @@ def _milliseconds_since(started: float) -> float:
 
 
 class LoggedApp:
-    """Adds the common headers to the answers of an application, and logs its requests."""
+    """Adds the common headers to an application's answers, and logs its requests."""
 
     def __init__(self, app: ASGIApp, access_log: AccessLog, write_error: ErrorWriter) -> None:
         self._app = app
@@ -166,7 +168,7 @@ class LoggedApp:
         try:
             await self._app(scope, receive, send_with_headers)
         except asyncio.CancelledError:
-            # The server stops and waits no longer.
+            # The server is stopping and no longer waits.
             if has_started:
                 raise
             await self._answer_fate_unknown(send_with_headers)
@@ -182,6 +184,6 @@ class LoggedApp:
 
 
 def _add_common_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers, and the common ones that the application has not set: some static files may be cached."""
+    """Add the common headers that the application has not set: some static files may be cached."""
     names = {name for name, _ in headers}
     return [*headers, *(header for header in COMMON_HEADERS if header[0] not in names)]

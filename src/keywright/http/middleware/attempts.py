@@ -1,4 +1,4 @@
-"""Limit wrong license keys and wrong credentials; keys that were right before are not limited."""
+"""Rate-limit wrong license keys and wrong credentials, but not keys that were right before."""
 
 import asyncio
 import hashlib
@@ -9,33 +9,31 @@ from time import monotonic
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit
 
-#: How long a right key stays known at a source, in seconds, and the most keys that are known.
+#: How long a right key is remembered per source, in seconds, and how many keys are remembered.
 _KNOWN_FOR = 24 * 3600.0
 _MAX_KNOWN = 100_000
-#: A known key is renewed when it has been known this long, in seconds: most calls change nothing.
+#: A remembered key is refreshed only after this many seconds, so that most calls write nothing.
 _RENEW_AFTER = 60.0
-# BLAKE2b with a key is a MAC (RFC 7693), and takes a third of the time of an HMAC.
+# Keyed BLAKE2b is a MAC (RFC 7693), and takes a third of the time of an HMAC.
 _KEYED = hashlib.blake2b(key=secrets.token_bytes(32), digest_size=16)
 
 
 def digest(text: str) -> bytes:
-    """A keyed hash of the text, 16 bytes; the key is this process's own."""
+    """A keyed hash of the text, 16 bytes; the key exists only in this process."""
     keyed = _KEYED.copy()
     keyed.update(text.encode())
     return keyed.digest()
 
 
 class Attempt:
-    """A key that is about to be looked up. Each of ``sources`` has paid a token for it; a known key costs
-    nothing.
-    """
+    """A look-up of a key. Each of ``sources`` has paid a token for it; known keys are free."""
 
     __slots__ = ("digest", "right_at", "sources")
 
     def __init__(self, digest: bytes, sources: tuple[str, ...]) -> None:
         self.digest = digest
         self.sources = sources
-        #: When the key was right for the last time, or a little earlier; None while that is not known.
+        #: When the key was last right, or a little earlier; None if unknown.
         self.right_at: float | None = None
 
     @property
@@ -45,24 +43,24 @@ class Attempt:
 
 
 class Attempts:
-    """Limits the wrong keys of one kind that each source may send in a minute; 0 is no limit.
+    """Limits how many wrong keys of one kind each source may send per minute; 0 is no limit.
 
-    A right key is known for 24 h at its source, and can be used there when others at the same address have
-    spent the limit. Every other key is refused then without being looked up.
+    A right key is remembered for 24 h at its source, and still works there after others at the same address
+    have used up the limit. All other keys are then refused without a look-up.
     """
 
     def __init__(self, per_minute: int, *, max_known: int = _MAX_KNOWN) -> None:
         self.limit = RateLimit(per_minute)
         self._max_known = max_known
         self._known: OrderedDict[bytes, Attempt] = OrderedDict()
-        #: Keys that are being looked up for the first time.
+        #: Keys whose first look-up is in progress.
         self._running: dict[bytes, asyncio.Future[None]] = {}
 
     async def begin(self, key: str, *sources: str) -> Attempt | None:
-        """Take a token from each source; None where there is no limit. A right key will be known at the first
-        source.
+        """Take a token from each source; None if there is no limit. A right key will be remembered at the
+        first source.
 
-        Raises ``RateLimited``; but while an earlier call looks up the same key, not before that has shown
+        Raises ``RateLimited``; but if an earlier call is looking up the same key, waits until that has shown
         whether it is right.
         """
         if not self.limit.is_on:
@@ -82,7 +80,7 @@ class Attempts:
         return Attempt(name, sources)
 
     def end(self, attempt: Attempt | None, *, is_right: bool | None) -> None:
-        """Record whether the key was right; None where the look-up did not show it."""
+        """Record whether the key was right; None if the look-up did not show it."""
         if attempt is None:
             return
         if attempt.right_at is None:
@@ -99,7 +97,7 @@ class Attempts:
         return known
 
     def _settle(self, attempt: Attempt, *, is_right: bool | None) -> None:
-        """Keep the tokens of a wrong key, and give the others back."""
+        """Give the tokens back unless the key was wrong."""
         if is_right is not False:
             self.limit.give_back(monotonic(), *attempt.sources)
         if is_right:
@@ -118,5 +116,5 @@ class Attempts:
     async def _wait_for_first(self, name: bytes) -> None:
         first = self._running.get(name)
         if first is not None:
-            # Shielded: a caller that goes away must not cancel it for the others.
+            # Shielded, so that a caller that disconnects does not cancel it for the others.
             await asyncio.shield(first)

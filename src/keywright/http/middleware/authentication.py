@@ -1,6 +1,6 @@
-"""Find out who calls, and check what the caller may do.
+"""Authenticate callers, and check their permissions.
 
-Only the look-up is saved: the secret of each call is compared with what was found.
+Only the look-up of an API key is cached: the secret of every call is compared.
 """
 
 import base64
@@ -24,10 +24,10 @@ NAMES = ("consumer_key", "consumer_secret")
 
 
 def read_credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -> tuple[str, str] | None:
-    """The consumer key and secret; None where the request has none. Those in the query win over HTTP Basic.
+    """The consumer key and secret; None if the request has none. The query takes precedence over HTTP Basic.
 
-    Raises ``CredentialsMissing`` for half of a pair, ``CredentialsInvalid`` for a Basic header that cannot be
-    read, ``InvalidParameters`` when the query has one twice or as a list, or the header came twice.
+    Raises ``CredentialsMissing`` for half of a pair, ``CredentialsInvalid`` for an unreadable Basic header,
+    and ``InvalidParameters`` if the query has one of them twice or as a list, or there are two headers.
     """
     reasons = {
         name: "must be one value, sent once" for name in NAMES if not isinstance(query.get(name, ""), str)
@@ -46,7 +46,7 @@ def read_credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -
 
 
 def read_header(authorization: Sequence[bytes]) -> tuple[str, str] | None:
-    """The consumer key and secret of the header alone, HTTP Basic or a bearer token (RFC 6750); None for
+    """The consumer key and secret in the header, as HTTP Basic or as a bearer token (RFC 6750); None for
     another scheme. Raises ``CredentialsMissing`` or ``CredentialsInvalid``.
     """
     if len(authorization) != 1:
@@ -77,44 +77,48 @@ def _parse_basic(authorization: bytes) -> tuple[str, str] | None:
     return key, secret
 
 
-#: How long an API key is remembered, in seconds: other processes may go on accepting a revoked one so long.
+#: How long an API key is cached, in seconds: other processes may accept a revoked key for that long.
 LIFETIME = 1.0
-#: The most API keys that are remembered.
+#: The maximum size of the cache.
 MAX_KEYS = 1_000
 
 
 class ApiKeyCache:
-    """The API keys that this process has found in the last second. Belongs to one event loop."""
+    """The API keys that this process looked up within the last second. Not thread-safe: belongs to one event
+    loop.
+    """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """``clock`` gives seconds that never go back."""
+        """``clock`` returns monotonic seconds."""
         self._clock = clock
-        #: API keys by their hashed consumer key, and the end of their time here; the oldest first.
+        #: API keys and their expiry, by hashed consumer key; the oldest first.
         self._found: dict[str, tuple[ApiKey, float]] = {}
         self._clears = 0
 
     def __len__(self) -> int:
-        """The number of API keys that take space."""
+        """The number of cached API keys."""
         return len(self._found)
 
     async def find(
         self, consumer_key_hash: str, look_up: Callable[[], Awaitable[ApiKey | None]]
     ) -> ApiKey | None:
-        """The API key with this hashed consumer key, from memory or from ``look_up``; None is not kept."""
+        """The API key with this hashed consumer key, from the cache or from ``look_up``; None is not
+        cached.
+        """
         now = self._clock()
         known = self._found.get(consumer_key_hash)
         if known is not None and now < known[1]:
             return known[0]
         clears = self._clears
         api_key = await look_up()
-        # What was read before ``clear`` may be the past.
+        # A value that was read before ``clear`` may be outdated.
         if api_key is not None and clears == self._clears:
-            # From before the look-up: it shows the database of some moment since then.
+            # Counted from before the look-up, because it reads the state at some moment since then.
             self._keep(consumer_key_hash, api_key, now + LIFETIME)
         return api_key
 
     def clear(self) -> None:
-        """Forget all API keys: one of them has changed."""
+        """Clear the cache, because an API key has changed."""
         self._clears += 1
         self._found.clear()
 
@@ -125,12 +129,12 @@ class ApiKeyCache:
         self._found[consumer_key_hash] = (api_key, until)
 
 
-#: Browsers announce a prefetch in one of these headers.
+#: Headers in which browsers announce a prefetch.
 _PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
 
 
 class Authentication:
-    """Finds the caller of each call, and limits wrong credentials."""
+    """Authenticates the caller of each call, and limits wrong credentials."""
 
     def __init__(
         self, bad_credentials_limit: int, cache: ApiKeyCache, counters: Counters, *, require_api_key: bool
@@ -142,7 +146,7 @@ class Authentication:
         self._require_api_key = require_api_key
 
     async def authenticate(self, call: Call) -> None:
-        """Set the caller. Raises ``CredentialsMissing`` where the address needs an API key,
+        """Set the caller of the call. Raises ``CredentialsMissing`` if the address needs an API key,
         ``CredentialsInvalid``, or ``RateLimited`` after too many wrong credentials.
         """
         authorization = call.list_headers(b"authorization")
@@ -159,7 +163,7 @@ class Authentication:
             raise e.CredentialsMissing
 
     async def _find_caller(self, call: Call, authorization: list[bytes]) -> Caller | None:
-        """The caller with the credentials of the call; None where there are none."""
+        """The caller with the credentials of the call; None if it has none."""
         sent = [str(call.query[name]) for name in NAMES if name in call.query]
         sent += (one.decode("latin-1") for one in authorization)
         attempt = await self.attempts.begin("\0".join(sent), source_of(call.client_address))
@@ -187,7 +191,7 @@ class Authentication:
         return api_keys.caller_of(api_key, consumer_secret, call.now)
 
 
-#: What the permissions of an API key must allow.
+#: What the permissions of an API key must allow, by right.
 _NEEDS: dict[Right, Callable[[Permissions], bool]] = {
     Right.ONE_LICENSE: api_keys.may_call_core,
     Right.READ: api_keys.may_read,
@@ -196,7 +200,7 @@ _NEEDS: dict[Right, Callable[[Permissions], bool]] = {
 
 
 def check_right(call: Call, action: Action) -> None:
-    """Raise the error that forbids this caller the action, before anything is looked up."""
+    """Raise an error if the caller may not perform the action, before anything is looked up."""
     right = action.right
     if right is Right.CORE:
         if call.caller is not None and not api_keys.may_call_core(call.caller.permissions):

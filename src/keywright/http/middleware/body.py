@@ -1,5 +1,5 @@
-"""Read and parse the bodies of requests, bounded in bytes for the whole process; large ones are parsed one at
-a time in a thread.
+"""Read and parse request bodies, with a limit on their total size in the process. Large bodies are parsed in
+a thread, one at a time.
 """
 
 import asyncio
@@ -14,17 +14,19 @@ from keywright.core.errors import BodyIncomplete, BodyTooLarge, EncodedBody, Que
 from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.server.sockets import source_of
 
-#: How long a body may take to arrive, in seconds.
+#: The timeout for receiving a body, in seconds.
 BODY_TIMEOUT = 10
-#: The longest body of a caller that is not trusted, in bytes.
+#: The maximum size of a body from an untrusted caller, in bytes.
 MAX_UNTRUSTED_BODY = 64 * 1024
-#: The most bytes of bodies at once, and how many of them only trusted callers may use.
+#: The maximum size of all bodies in memory, in bytes, and the part of it that is reserved for trusted
+#: callers.
 MAX_BYTES, RESERVED_BYTES = 32 * 1024 * 1024, 8 * 1024 * 1024
-#: The most bytes of bodies at once that come from one address, of callers who are not trusted.
+#: The maximum size of all bodies in memory from untrusted callers at one address, in bytes.
 MAX_BYTES_OF_ADDRESS = 4 * 1024 * 1024
-#: A longer body, in bytes, takes longer to parse than another call should wait.
+#: Larger bodies, in bytes, take longer to parse than other calls should have to wait.
 LARGE = 4 * 1024
-#: The most large bodies that wait for the thread, and how many places only trusted callers may use.
+#: The most large bodies that may wait for the thread, and how many of these places are reserved for trusted
+#: callers.
 _MAX_WAITING, _RESERVED_PLACES = 64, 32
 
 Result = TypeVar("Result")
@@ -36,7 +38,7 @@ class BodyReader:
     def __init__(self) -> None:
         self._pool = ThreadPool(1, _MAX_WAITING, "parsing")
         self._bytes = 0
-        #: The bytes of bodies of callers who are not trusted, by where they come from.
+        #: The size of bodies from untrusted callers, in bytes, by source.
         self._bytes_of: Counter[str] = Counter()
 
     async def read(
@@ -51,10 +53,10 @@ class BodyReader:
         untrusted_limit: int = MAX_UNTRUSTED_BODY,
         timeout: float = BODY_TIMEOUT,
     ) -> Result:
-        """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` means that the caller
-        has an API key that may read or write, or is signed in; others may send ``untrusted_limit`` bytes.
+        """Read a body of at most ``limit`` bytes, and return the result of ``parse``. A trusted caller has an
+        API key that may read or write, or is signed in; others may send ``untrusted_limit`` bytes.
         ``address`` is the client's; ``timeout`` is in seconds. Raises what ``read_body`` and ``parse`` raise,
-        and ``QueueFull`` when there are too many bodies, in all or from there.
+        and ``QueueFull`` if there are too many bodies, in total or from that source.
         """
         max_bytes, reserved, source = MAX_BYTES, 0, source_of(address)
         if not is_trusted:
@@ -86,15 +88,15 @@ class BodyReader:
                 del self._bytes_of[source]
 
     def close(self) -> None:
-        """End the thread."""
+        """Shut down the thread."""
         self._pool.executor.shutdown(wait=False, cancel_futures=True)
 
 
 def take_small_body(
     headers: Mapping[bytes, bytes], receive: Receive, limit: int
 ) -> tuple[bytes | None, Receive]:
-    """The whole body, if it is small and has come already, as most have: to count it and to watch the clock
-    would take longer than to read it. Otherwise None, and what receives the body.
+    """The whole body if it is small and has already arrived, which is the usual case: accounting and a
+    timeout would cost more than reading it. Otherwise None, and the function to receive it with.
     """
     announced = headers.get(b"content-length", b"")
     if not announced.isdigit() or int(announced) > min(limit, LARGE) or b"content-encoding" in headers:
@@ -107,13 +109,13 @@ def take_small_body(
         if message["type"] == "http.request" and not message.get("more_body", False):
             return message.get("body", b""), receive
         return None, _receive_again(message, receive)
-    # Nothing was taken: the next call of ``receive`` waits anew.
+    # Nothing was received: the next call of ``receive`` starts over.
     waiting.close()
     return None, receive
 
 
 def _receive_again(message: Message, receive: Receive) -> Receive:
-    """Receives this message first."""
+    """A ``receive`` that returns this message first."""
     messages = [message]
 
     async def receive_next() -> Message:
@@ -130,7 +132,7 @@ async def read_body(
     *,
     timeout: float = BODY_TIMEOUT,
 ) -> bytes:
-    """The whole body. ``hold`` gets the size of each piece before the piece is kept.
+    """Read the whole body. ``hold`` is called with the size of each chunk before the chunk is kept.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or what ``hold`` raises.
     """
@@ -146,7 +148,7 @@ async def read_body(
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    # The missing part may have the parameter with the amount of the change.
+                    # The missing part may contain the parameter that limits the change.
                     raise BodyIncomplete
                 piece = message.get("body", b"")
                 if len(body) + len(piece) > limit:

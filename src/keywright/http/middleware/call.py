@@ -1,4 +1,4 @@
-"""A call of an interface: the facts that the middlewares find out about it, and its way to the desk."""
+"""A call of an interface: what the middlewares learn about it, and its access to the desk."""
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -26,32 +26,34 @@ from keywright.licensing.refusals import NamedDevice
 
 REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
 
-#: A limit, and the source whose bucket a token was taken from.
+#: A limit, and the source from whose bucket a token was taken.
 Token = tuple[RateLimit, str | bytes]
 
 
 class Interface(Protocol):
-    """An interface as the middlewares use it: its addresses, its parameters and its answers."""
+    """An interface as the middlewares use it: its addresses, parameters and answers."""
 
     @property
     def desk(self) -> Desk:
-        """The desk that decides its calls."""
+        """The desk that executes its calls."""
 
     @property
     def body_limit(self) -> int:
-        """The largest body, in bytes."""
+        """The maximum size of a body, in bytes."""
 
     @property
     def untrusted_body_limit(self) -> int:
-        """The largest body of a caller without an API key that may read or write."""
+        """The maximum size of a body from a caller without an API key that may read or write, in bytes."""
 
     @property
     def has_own_credentials(self) -> bool:
-        """Whether API keys come in headers only, also as bearer tokens, and addresses are no secret."""
+        """Whether API keys are accepted only in headers, including as bearer tokens, and unknown addresses
+        answer 404 without credentials.
+        """
 
     @property
     def has_keys_in_body(self) -> bool:
-        """Whether a client call has its license key in the body."""
+        """Whether client calls send the license key in the body."""
 
     @property
     def states_limits(self) -> bool:
@@ -59,26 +61,26 @@ class Interface(Protocol):
 
     @property
     def cors_names(self) -> CorsNames:
-        """The headers that programs in browsers may send and see."""
+        """The headers that browser programs may send and read."""
 
     @property
     def malformed(self) -> Collection[type[KeywrightError]]:
-        """The errors of requests that could not be read."""
+        """The errors that count as malformed requests."""
 
     def open_call(self, scope: Scope, receive: Receive) -> "Call | None":
-        """The call that this request is; None for a request that is not to this interface."""
+        """The call for a request; None for a request to something else."""
 
     def parse_query(self, query: bytes) -> dict[str, Any]:
         """The parameters of a query."""
 
     def parse_body(self, call: "Call", body: bytes) -> Any:
-        """The parameters of a body, as ``prepare`` takes them from ``sent``."""
+        """The parameters in a body; they become ``sent``, which ``prepare`` reads."""
 
     def prepare(self, call: "Call", action: Any) -> Action:
-        """Check the parameters of a call that was read; returns the action that is meant."""
+        """Check the parameters of a call whose body was read, and return the action to execute."""
 
     def find_device(self, call: "Call") -> NamedDevice:
-        """The device that a call of a program named, if it can be read."""
+        """The device that a program's call names, if it can be determined."""
 
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""
@@ -88,7 +90,7 @@ class Interface(Protocol):
 
 
 class Charge:
-    """The tokens that a call has taken; each is given back unless what it is for has happened."""
+    """The tokens that a call has taken. Each is given back unless the event that it is for has happened."""
 
     __slots__ = ("attempt", "for_kept_answer", "for_malformed", "for_success", "for_unknown")
 
@@ -101,7 +103,7 @@ class Charge:
 
 
 class Call:
-    """A request to an interface, with what has been read of it."""
+    """A request to an interface, with everything that was read from it so far."""
 
     __slots__ = (
         "_now",
@@ -148,81 +150,85 @@ class Call:
         address: Address[Any] | None,
         key: str = "",
     ) -> None:
-        """``address`` is None where the interface has nothing; ``key`` is the key or number in the path."""
+        """``address`` is None if the interface has nothing there; ``key`` is the license key or ID in the
+        path.
+        """
         self.interface = interface
         self.desk = interface.desk
         self.scope = scope
         self.receive = receive
         self.address = address
         self.key = key
-        #: Whether the key in the path is text; no license has a key that is not.
+        #: Whether the key in the path is valid text; otherwise no license has it.
         self.is_key_text = True
-        #: What a successful answer has against the use of the license by the device that was named.
+        #: The finding of a successful answer that forbids the named device to use the license, if any.
         self.finding: str | None = None
-        #: Whether a successful answer means that no license has the key, or the device has had no trial.
+        #: Whether a successful answer reports that no license has the key, or that the device has had no
+        #: trial.
         self.is_key_unknown = False
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.has_body = b"content-length" in self.headers or b"transfer-encoding" in self.headers
         if self.has_body:
             self.has_body = has_body(self.method, self.headers)
-        #: The action of the request's method, for the access log and for the texts of errors.
+        #: The action for the request's method, for the access log and the messages of errors.
         self.action: Action | None = None if address is None else address.actions.get(self.method)
         #: The code of the error that answers the call; None for a success.
         self.error_code: str | None = None
         self.operation = "" if self.action is None else self.action.operation
-        #: The parameters in the query, in the body, and in both: the body wins.
+        #: The parameters in the query, in the body, and combined: the body takes precedence.
         self.query: dict[str, Any] = {}
         self.sent: Any = {}
         self.parameters: dict[str, Any] = {}
         self.client_address = ""
-        #: The part of the client's address that events and activations keep.
+        #: The part of the client's address that is stored in events and activations.
         self.kept_address = ""
-        #: Whether a peer that is not trusted claims that it calls for another client.
+        #: Whether an untrusted peer claims to forward a call of another client.
         self.is_behind_unknown_proxy = False
         self.caller: Caller | None = None
-        #: The caller, as events and the log name it.
+        #: The caller's name in events and in the log.
         self.actor = "program"
-        #: The number of the API key that calls.
+        #: The ID of the calling API key.
         self.by: int | None = None
-        #: The one product whose licenses exist for the caller; None is all.
+        #: The only product whose licenses the caller can see; None is all.
         self.only_product_id: int | None = None
-        #: Whether the caller has an API key that may read or write; a client key is in shipped programs.
+        #: Whether the caller has an API key that may read or write, and not just a client key, which shipped
+        #: programs contain.
         self.has_secret_key = False
         self.charge: Charge | None = None
-        #: Why the call may start nothing new; it may still get an existing license.
+        #: Set if the call may create nothing new; it can still get an existing license.
         self.limited: RateLimited | None = None
-        #: Whether the call asks for a change, and whether the desk has begun to decide it.
+        #: Whether the call is a change, and whether the desk has begun to execute it.
         self.is_change = False
         self.is_begun = False
-        #: Whether the answer is that of an earlier call.
+        #: Whether the answer is the stored one of an earlier call.
         self.is_replayed = False
-        #: Whether nothing needed to be changed: such a call counts for no limit on changes.
+        #: Whether nothing had to be changed: such a call does not count towards limits on changes.
         self.is_unchanged = False
         self._now: datetime | None = None
         self._transport = scope.get(TRANSPORT)
 
     @property
     def now(self) -> datetime:
-        """The time of the call, in whole seconds; the clock is read once."""
+        """The time of the call, in whole seconds; the clock is read only once."""
         if self._now is None:
             self._now = _to_moment(int(time()))
         return self._now
 
     @property
     def is_gone(self) -> bool:
-        """Whether the caller has hung up."""
+        """Whether the caller has disconnected."""
         return self._transport is not None and self._transport.is_closing()
 
     @property
     def context(self) -> Context:
-        """When the call came, from where, and by whom, as events and activations keep it."""
+        """When, from where and by whom the call was made, in the form that events and activations store."""
         agent = self.headers.get(b"user-agent", b"").decode("utf-8", "replace")
         origin = Origin(self.actor, self.kept_address, agent[:MAX_USER_AGENT_LENGTH])
         return Context(self.now, origin, self.by)
 
     def set_caller(self, caller: Caller) -> None:
-        """Note who calls."""
+        """Set the authenticated caller."""
         self.caller = caller
         self.actor = f"api_key:{caller.api_key_id}"
         self.by = caller.api_key_id
@@ -230,13 +236,13 @@ class Call:
         self.has_secret_key = caller.permissions is not Permissions.CLIENT
 
     def list_headers(self, name: bytes) -> list[bytes]:
-        """Every header with this name, in the order they came."""
+        """The values of every header with this name, in order."""
         if name not in self.headers:
             return []
         return [value for one, value in self.scope["headers"] if one == name]
 
     async def change(self, command: Command, write: Callable[[Any], bytes]) -> Answer:
-        """Submit the command; ``write`` makes the body of the answer from its outcome."""
+        """Execute the command; ``write`` builds the body of the answer from its outcome."""
         header = self.headers.get(b"idempotency-key")
         if header is not None:
             command = add_idempotency_key(command, header, self.caller, self.key, self._answer_writer(write))
@@ -251,7 +257,7 @@ class Call:
         return answer
 
     async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
-        """Submit the query; ``write`` makes the body of the answer from its outcome."""
+        """Execute the query; ``write`` builds the body of the answer from its outcome."""
         outcome = await self.desk.query(query, self)
         answer = Answer(200, write(outcome), license_id=_license_id(outcome))
         if type(query) is Validate:
@@ -272,7 +278,7 @@ class Call:
 
 @lru_cache(maxsize=4)
 def _to_moment(seconds: int) -> datetime:
-    """The same object for all calls of a second."""
+    """The time as a datetime; all calls within a second share the object."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

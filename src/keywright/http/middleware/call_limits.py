@@ -1,7 +1,7 @@
 """The rate limits of calls, and the headers that state them.
 
-A call takes tokens before it is answered, and gets those back that it did not use up: so calls at the same
-moment cannot pass a limit. Each server process counts for itself.
+A call takes tokens before it is executed, and gets back those that it did not use, so that concurrent calls
+cannot exceed a limit. Each server process counts separately.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,17 @@ from keywright.http.middleware.routing import Right
 from keywright.http.server.sockets import source_of
 from keywright.identity.model import Permissions
 
-#: How many activations and reactivations may succeed at once: of a license, and from an address.
+#: The burst of successful activations and reactivations, per license and per address.
 LICENSE_BURST = 1_000
 ADDRESS_BURST = 5_000
-#: How many calls with an idempotency key may succeed at once, and how many more in a minute, of a license and
-#: from an address: each leaves its answer in the database for a day. A longer answer counts once for each so
-#: many bytes.
+#: The burst and the rate per minute of successful calls with an idempotency key, per address: the database
+#: stores each answer for a day. A large answer counts once more for each ``KEPT_BYTES``.
 KEPT_BURST, _KEPT_LIMIT, KEPT_BYTES = 5_000, 600, 1_600
 _HOUR = 3_600
 
 
 class CallLimits:
-    """The rate limits of all sources, for all interfaces."""
+    """The rate limits of all interfaces."""
 
     def __init__(self, settings: Settings) -> None:
         self.keys = Attempts(settings.unknown_key_limit)
@@ -44,19 +43,19 @@ class CallLimits:
         self.trials = RateLimit(settings.trial_limit, period=_HOUR, error=e.TooManyTrials)
 
     async def begin(self, call: Call, *, takes_place: bool) -> None:
-        """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` after that, too."""
+        """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` in any case."""
         sources = _sources(call)
         call.charge = charge = Charge()
-        # A trial has no license key.
+        # The start of a trial has no license key.
         attempt = await self.keys.begin(call.key, *sources) if call.key else None
         charge.attempt = attempt
-        # Errors in what has been read already, such as a query, are counted in ``end``.
+        # Errors in what was read before, such as the query, are counted in ``end``.
         if call.has_body and not call.has_secret_key and not call.interface.has_keys_in_body:
             charge.for_malformed = _take(self.malformed, _malformed_source(call, attempt))
         if takes_place and not _is_shop(call):
             if self.license_changes.is_on:
                 charge.for_success = _take(self.license_changes, digest(call.key))
-            # Behind a proxy that is not trusted, all callers share one address.
+            # Behind an untrusted proxy, all callers share one address.
             if not call.is_behind_unknown_proxy:
                 charge.for_success += _take(self.address_changes, sources[0])
         if call.operation == "start_trial" and not _is_shop(call) and not call.is_behind_unknown_proxy:
@@ -65,8 +64,8 @@ class CallLimits:
             self._take_for_kept_answer(call, charge, sources[0])
 
     def _take_for_trial(self, call: Call, charge: Charge, address: str) -> None:
-        """Take the token for a new trial. Where there is none, the device may still get the one that it has
-        had, and pays for the look-up as for that of a license key.
+        """Take the token for a new trial. If there is none, the device may still get its existing trial, and
+        pays for the look-up as for that of a license key.
         """
         try:
             charge.for_success = _take(self.trials, address)
@@ -81,8 +80,8 @@ class CallLimits:
     def end(
         self, call: Call, error: e.KeywrightError | None, answer_size: int = 0
     ) -> e.KeywrightError | None:
-        """Give back the tokens that the call did not use up; ``answer_size`` is in bytes. Returns the error
-        to answer with: ``RateLimited`` instead after too many malformed requests.
+        """Give back the tokens that the call did not use; ``answer_size`` is in bytes. Return the error to
+        answer with: ``RateLimited`` after too many malformed requests.
         """
         charge, call.charge = call.charge, None
         is_malformed = type(error) in call.interface.malformed
@@ -110,7 +109,7 @@ class CallLimits:
         return error
 
     def _count_malformed(self, call: Call, attempt: Attempt | None) -> e.RateLimited | None:
-        """Take the token for a malformed request, which did not pay before it was read."""
+        """Take the token for a malformed request that did not pay before it was read."""
         try:
             self.malformed.take(monotonic(), _malformed_source(call, attempt))
         except e.RateLimited as limited:
@@ -119,8 +118,8 @@ class CallLimits:
 
 
 def _malformed_source(call: Call, attempt: Attempt | None) -> str | bytes:
-    """The source of a malformed request: a known key, which others at its address must not block, or the
-    address.
+    """The source that pays for a malformed request: a known key, which others at its address must not block,
+    or else the address.
     """
     if attempt is not None and attempt.is_known:
         return attempt.digest
@@ -142,7 +141,7 @@ def _give_back(taken: tuple[Token, ...]) -> None:
 def _sources(call: Call) -> tuple[str, ...]:
     """The sources that pay for an unknown license key: the address, and the API key.
 
-    A client key does not pay: it is in shipped programs, and one customer must not block the others.
+    A client key does not pay: shipped programs contain it, and one customer must not block the others.
     """
     source = source_of(call.client_address)
     return (source, call.actor) if call.has_secret_key else (source,)
@@ -153,21 +152,21 @@ def _is_shop(call: Call) -> bool:
 
 
 class _Group:
-    """Limits that the same calls are under, by name."""
+    """The limits that apply to a group of calls, by name."""
 
     def __init__(self, limits: Mapping[str, RateLimit]) -> None:
         shown = {name: limit for name, limit in limits.items() if limit.is_on}
         policies = (f'"{name}";q={one.burst};w={one.window}' for name, one in shown.items())
         self._policy = (b"ratelimit-policy", ", ".join(policies).encode())
-        #: Each limit with its header while its bucket is full; most are.
+        #: Each limit with its header for a full bucket, which is the usual case.
         self._limits = [(name, one, f'"{name}";r={one.burst};t=0') for name, one in shown.items()]
         all_full = (b"ratelimit", ", ".join(full for _, _, full in self._limits).encode())
         self._all_full: Headers = (self._policy, all_full) if shown else ()
-        #: The sources whose bucket may not be full; None where they are not only addresses.
+        #: The sources with a bucket that may not be full; None if not all sources are addresses.
         self._sources = None if _OF_LICENSE in shown else [one.sources for one in shown.values()]
 
     def headers(self, source: str, key: str) -> Headers:
-        """The headers for an address; ``key`` is the license key."""
+        """The headers for an address and a license key."""
         if self._sources is not None and not any([source in one for one in self._sources]):
             return self._all_full
         now = monotonic()
@@ -182,9 +181,7 @@ _OF_LICENSE = "license-activations"
 
 
 class LimitHeaders:
-    """The headers about the limits of a call. They do not show how much each of them counts itself: those of
-    failures count failures only.
-    """
+    """Builds the rate limit headers of answers. Note that limits on failures count failures only."""
 
     def __init__(self, limits: CallLimits, authentication: Authentication) -> None:
         failures = {"malformed-requests": limits.malformed}
@@ -196,7 +193,7 @@ class LimitHeaders:
         self._of_operation = {"activate": _Group(client | activation), "start_trial": _Group(trial)}
 
     def headers(self, call: Call) -> Headers:
-        """The headers of the call's answer; none where its limits are off."""
+        """The headers of the call's answer; none if its limits are off."""
         group = self._management
         if call.action is not None and call.action.right is Right.CORE:
             group = self._of_operation.get(call.operation, self._client)

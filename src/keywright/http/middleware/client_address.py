@@ -1,4 +1,4 @@
-"""Find the address of a call's client, through the proxies that the settings trust."""
+"""Find the address of the client behind the trusted proxies."""
 
 import ipaddress
 import logging
@@ -12,11 +12,11 @@ from keywright.core.parsing import IpAddresses, keep_address
 from keywright.http.middleware.call import Call
 from keywright.http.server.sockets import is_trusted, is_within, plain_address
 
-#: The headers in which a proxy names its client.
+#: The headers in which a proxy passes on its client's address.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-real-ip", b"forwarded"))
-#: At most so many addresses of ``X-Forwarded-For`` are read: no chain of proxies is longer.
+#: The most addresses in ``X-Forwarded-For`` that are read; no chain of proxies is longer.
 _MAX_HOPS = 32
-#: An address as some proxies write it: with a port, in brackets, in quotes.
+#: An address as some proxies write it: with a port, in brackets, or in quotes.
 _WITH_PORT = re.compile(
     r'(?P<quote>"?)(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?(?P=quote)'
 )
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientAddresses:
-    """Sets the address of each call's client."""
+    """Sets the client address of each call."""
 
     def __init__(self, trusted: Sequence[Network], keeps: IpAddresses, counters: Counters) -> None:
         """``trusted`` and ``keeps`` are the settings ``trusted_proxies`` and ``ip_addresses``."""
@@ -36,8 +36,8 @@ class ClientAddresses:
         self._has_warned = False
 
     def find(self, call: Call) -> None:
-        """Set ``client_address``, ``kept_address`` and ``is_behind_unknown_proxy``. The first call through a
-        proxy that is not trusted is logged, and all of them are counted.
+        """Set ``client_address``, ``kept_address`` and ``is_behind_unknown_proxy``. All calls through
+        untrusted proxies are counted, and the first one is logged.
         """
         client = call.scope.get("client")
         peer = client[0] if client else ""
@@ -65,11 +65,10 @@ class ClientAddresses:
 
 
 def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[Network]) -> str:
-    """The address of the client; an IPv4 address as such, also where it came over IPv6.
+    """The address of the client; an IPv4-mapped address becomes an IPv4 address.
 
-    ``X-Forwarded-For``, in all its lines, counts only from trusted proxies and is read from the right: the
-    first address that is not a trusted proxy's is the client's. Of more than 32 addresses, it is at most the
-    32nd.
+    ``X-Forwarded-For`` counts only if it comes from a trusted proxy. All its lines are read from the right:
+    the first address that is not a trusted proxy's is the client's, but none beyond the 32nd from the right.
     """
     address = plain_address(peer)
     if not is_trusted(peer, trusted):
@@ -81,7 +80,7 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
         except ValueError:
             break
         if "%" in hop:
-            # A zone can be any text, and means nothing here.
+            # A zone can be any text, and has no meaning here.
             break
         address = str(getattr(parsed, "ipv4_mapped", None) or parsed)
         if not is_within(address, trusted):
@@ -90,6 +89,8 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
 
 
 def _without_port(hop: str) -> str:
-    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, quoted or not; other text unchanged."""
+    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, quoted or not; any other text
+    unchanged.
+    """
     found = _WITH_PORT.fullmatch(hop)
     return (found["v4"] or found["v6"]) if found else hop

@@ -1,6 +1,4 @@
-"""Cross-origin requests: which browser programs may call an address (the CORS protocol of the Fetch
-standard).
-"""
+"""CORS: which browser programs may call an address (the Fetch standard)."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -12,19 +10,19 @@ _MAX_AGE = b"86400"
 
 
 class CorsNames(NamedTuple):
-    """The headers of an interface: those that programs may send, and those of answers that they may see, at
-    open addresses and at the others.
+    """The header names of an interface: those that programs may send, and those that they may read, at open
+    addresses and at others.
     """
 
     sent: bytes
     seen_openly: bytes
     seen: bytes
-    #: Whether open addresses allow every origin in answers to requests that name none, too.
+    #: Whether open addresses send the CORS headers even if the request has no ``Origin``.
     is_always_sent: bool = True
 
 
 class Cors:
-    """Allows every origin at open addresses, and the origins of the settings at the others."""
+    """Allows every origin at open addresses, and the configured origins at all others."""
 
     def __init__(self, allowed_origins: Collection[str], names: CorsNames) -> None:
         self._origins = frozenset(origin.encode() for origin in allowed_origins)
@@ -37,7 +35,7 @@ class Cors:
         self._exposed = (b"access-control-expose-headers", names.seen)
 
     def headers(self, address: Address[Any] | None, origin: bytes) -> Headers:
-        """The headers of an answer; ``origin`` is empty where the request names none."""
+        """The CORS headers of an answer; ``origin`` is empty if the request has none."""
         if address is not None and address.is_open:
             return self._any_origin if origin or self._is_always_sent else ()
         if not self._origins:
@@ -47,7 +45,7 @@ class Cors:
         return ((b"vary", b"Origin"), (b"access-control-allow-origin", origin), self._exposed)
 
     def preflight_headers(self, address: Address[Any], origin: bytes) -> Headers:
-        """More headers of the answer to OPTIONS."""
+        """Additional headers of the answer to OPTIONS."""
         allow = ", ".join(address.methods).encode()
         if not address.is_open and origin not in self._origins:
             return ((b"allow", allow),)

@@ -1,4 +1,4 @@
-"""Read the header ``Idempotency-Key``."""
+"""Idempotency keys over v2, and the owners of stored answers."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,18 +23,18 @@ def add_idempotency_key(
     key: str,
     write_answer: Callable[[Any], tuple[int, bytes] | None],
 ) -> Command:
-    """The command as a call that may be repeated. Raises ``InvalidParameters``.
+    """Make the command safe to repeat. Raises ``InvalidParameters``.
 
-    An idempotency key belongs to its caller, and to the license with this ``key`` where the call is about
-    one. ``write_answer`` makes the answer that is kept from an outcome.
+    An idempotency key is scoped to its caller and, if the call is about a license, to the license with this
+    ``key``. ``write_answer`` builds the answer to store from an outcome.
     """
     if not 1 <= len(header) <= _MAX_LENGTH or not all(0x21 <= one <= 0x7E for one in header):
         raise InvalidParameters({"Idempotency-Key": f"must be 1 to {_MAX_LENGTH} visible ASCII characters"})
     api_key_id = None if caller is None else caller.api_key_id
-    # The key of a new license is a parameter.
+    # A new license's key is a parameter.
     license_key = key if isinstance(command, LicenseCommand) else ""
     scope = hashlib.sha256(_encode([api_key_id, license_key, header.decode()])).digest()
-    # The refusals of other callers would fill the disk.
+    # Stored refusals of other callers could fill the disk.
     keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
     owner = owner_of(license_key, caller)
     call = IdempotentCall(scope, _digest(command), write_answer, keeps_refusals=keeps_refusals, owner=owner)
@@ -42,14 +42,14 @@ def add_idempotency_key(
 
 
 def owner_of(license_key: str, caller: Caller | None) -> int:
-    """The owner of kept answers: a hash of the license key, 0 for callers with more than that."""
+    """The owner of stored answers: a hash of the license key, or 0 for callers with higher rights."""
     if not license_key or (caller is not None and caller.permissions is not Permissions.CLIENT):
         return 0
     return int.from_bytes(hashlib.sha256(license_key.encode()).digest()[:8], "big", signed=True)
 
 
 def _digest(command: Command) -> bytes:
-    """A hash of what the command asks for, without the caller, the time and the idempotency key."""
+    """A hash of what the command asks for, without its caller, time and idempotency key."""
     fields = {
         name: value
         for name, value in msgspec.structs.asdict(command).items()

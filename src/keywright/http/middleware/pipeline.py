@@ -1,5 +1,5 @@
-"""The steps of every call, in order. They are plain functions over one ``Call``: nested applications cost
-more.
+"""The steps that every call passes, in order. They are plain functions over one ``Call``, which costs less
+than nested applications.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from keywright.http.middleware.routing import Right
 from keywright.http.middleware.sending import RefusalDelay, send_answer, to_keywright_error
 from keywright.licensing.refusals import RefusedCall
 
-#: The most bytes of path and query together.
+#: The maximum size of path and query together, in bytes.
 MAX_ADDRESS = 8192
 _TOO_MANY_REQUESTS = 429
-#: The operations whose refusals are remembered, and the refusals that show that the license exists.
+#: The operations whose refusals are recorded, and the refusals that mean that the license exists.
 _AS_DEVICE = frozenset({"activate", "validate"})
 _ABOUT_LICENSES = frozenset(
     {
@@ -48,12 +48,12 @@ _ABOUT_LICENSES = frozenset(
 )
 
 
-#: Called with an operation, an outcome, and the seconds that the call took.
+#: Called with the operation, the outcome, and the duration of a call in seconds.
 CountCall = Callable[[str, str, float], None]
 
 
 class Middlewares:
-    """The middlewares, which the pipelines of all interfaces share."""
+    """The middlewares, shared by all interfaces."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Middlewares:
 
 
 class Pipeline:
-    """The ASGI application of the interfaces; requests that are to none of them go to ``otherwise``."""
+    """The ASGI application of the interfaces; requests to none of them go to ``otherwise``."""
 
     def __init__(self, interfaces: Sequence[Interface], middlewares: Middlewares, otherwise: ASGIApp) -> None:
         self._interfaces = interfaces
@@ -113,7 +113,7 @@ class Pipeline:
                 count_call(call.operation or "none", call.error_code or "ok", perf_counter() - started)
 
     async def _answer(self, call: Call) -> Answer:
-        """The answer, whatever goes wrong."""
+        """The answer, even if something fails."""
         limits = self._middlewares.limits
         try:
             answer = await self._decide(call)
@@ -134,9 +134,7 @@ class Pipeline:
         return answer
 
     async def _decide(self, call: Call) -> Answer:
-        """The answer of the action, if this caller may have it now. Raises the error of the first step that
-        refuses the call.
-        """
+        """Authorize the call and run its action. Raises the error of the first step that refuses it."""
         steps = self._middlewares
         steps.client_addresses.find(call)
         self._read_query(call)
@@ -148,7 +146,7 @@ class Pipeline:
         action = call.address.find_action(call.method)
         check_right(call, action)
         is_read_first = call.interface.has_keys_in_body
-        # A key for programs is known to all: with it, license keys can be guessed like without.
+        # Anyone can have a client key: it must not make it easier to guess license keys.
         is_guess = action.right is Right.CORE or (
             action.right is Right.ONE_LICENSE and not call.has_secret_key
         )
@@ -169,7 +167,7 @@ class Pipeline:
         return answer
 
     def _count(self, answer: Answer, *, is_core: bool, is_validation: bool) -> None:
-        """Count a validation, and remember when the license was seen."""
+        """Count a validation, and record when the license was seen."""
         counters = self._middlewares.counters
         for release_id, what in answer.releases:
             counters.count_release(release_id, what)
@@ -185,7 +183,7 @@ class Pipeline:
             )
 
     def _see_refusal(self, call: Call, reason: str) -> None:
-        """Remember that a license which exists was of no use to a device."""
+        """Record that a device was refused the use of an existing license."""
         device = call.interface.find_device(call).without_unstorable()
         refused = RefusedCall(
             reason=reason,
@@ -204,7 +202,7 @@ class Pipeline:
             call.query = call.interface.parse_query(query)
 
     async def _read_body(self, call: Call) -> None:
-        # The caller is known by now: others may send less.
+        # The limit depends on the caller, who is known by now.
         interface = call.interface
         call.sent = await self._middlewares.body_reader.read(
             call.headers,
@@ -226,7 +224,7 @@ class Pipeline:
 
 
 def _take_body(call: Call) -> bool:
-    """Read a small body that has come already; returns whether it had."""
+    """Read a small body that has already arrived; return whether there was one."""
     body, call.receive = take_small_body(call.headers, call.receive, call.interface.body_limit)
     if body is not None:
         call.sent = call.interface.parse_body(call, body)

@@ -1,5 +1,5 @@
-"""What the interfaces beside v2 and v3 have in common: API keys mean nothing to them; a credential is in the
-address or in the body.
+"""The base of the interfaces besides v2 and v3: they ignore API keys; a credential is in the address or the
+body.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -13,7 +13,7 @@ from keywright.licensing.refusals import NamedDevice
 
 
 class PublicAction(NamedTuple):
-    """What a call does."""
+    """An action of a public interface."""
 
     operation: str
     right: Right
@@ -22,7 +22,7 @@ class PublicAction(NamedTuple):
 
 
 class PublicInterface:
-    """An interface that takes no parameters, and knows no device; where there are any, it overrides that."""
+    """An interface without parameters and devices; subclasses that have any override these methods."""
 
     malformed: ClassVar[Collection[type[KeywrightError]]] = ()
     body_limit = untrusted_body_limit = 0
@@ -32,21 +32,21 @@ class PublicInterface:
     cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def parse_query(self, _query: bytes) -> dict[str, Any]:
-        """Nothing: the query means nothing here."""
+        """An empty dict: the query has no meaning here."""
         return {}
 
     def parse_body(self, _call: Call, body: bytes) -> Any:
-        """The bytes, as they were sent."""
+        """The bytes of the body, unchanged."""
         return body
 
     def prepare(self, _call: Call, action: Any) -> Any:
-        """Nothing to prepare."""
+        """The action: there is nothing to prepare."""
         return action
 
     def find_device(self, _call: Call) -> NamedDevice:
-        """None."""
+        """No device."""
         return NamedDevice()
 
     def write_methods(self, _methods: Collection[str]) -> bytes:
-        """Nothing: the answer to OPTIONS has them in a header."""
+        """An empty body: ``Allow`` lists the methods."""
         return b""

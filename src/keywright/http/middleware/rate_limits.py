@@ -1,4 +1,4 @@
-"""Token buckets: how much a source may do at once, and how much each minute."""
+"""Token buckets, which limit the burst and the rate of each source."""
 
 import math
 from collections import OrderedDict
@@ -7,21 +7,20 @@ from itertools import islice
 
 from keywright.core.errors import RateLimited
 
-#: The most sources whose bucket is not full.
+#: The maximum number of sources with a bucket that is not full.
 MAX_SOURCES = 100_000
-#: To forget a source, so many of the oldest are compared.
+#: How many of the oldest sources are compared to choose which one to forget.
 _COMPARED = 8
-#: The error of adding up floating-point numbers, in tokens.
+#: Tolerance for floating-point rounding, in tokens.
 _ROUNDING = 0.01
 
 
 class RateLimit:
     """A bucket of ``burst`` tokens for each source, refilled at ``per_minute``, or per another ``period`` in
-    seconds; counted in this process.
+    seconds. Counts in this process only.
 
-    Take a token before the work, and give it back afterwards if the work turns out not to count: so calls at
-    the same moment cannot pass the limit. With a ``per_minute`` of 0 there is no limit. ``now`` is in
-    monotonic seconds.
+    Take a token before the work, and give it back if the work turns out not to count: that way, concurrent
+    calls cannot exceed the limit. A ``per_minute`` of 0 means no limit. ``now`` is in monotonic seconds.
     """
 
     def __init__(
@@ -33,22 +32,22 @@ class RateLimit:
         error: type[RateLimited] = RateLimited,
         max_sources: int = MAX_SOURCES,
     ) -> None:
-        """Without ``burst``, the bucket holds the tokens of a period; ``error`` is raised when it is
+        """Without ``burst``, the bucket holds the tokens of one period; ``error`` is raised when it is
         empty.
         """
         self.is_on = per_minute > 0
-        #: The time to refill one token, and to refill an empty bucket, in seconds.
+        #: The time to refill one token, and a whole bucket, in seconds.
         self._interval = period / per_minute if self.is_on else 0.0
         self._window = self._interval * (per_minute if burst is None else burst)
         self._error = error
         self._max_sources = max_sources
-        #: When the bucket of each source will be full; the bucket of a source that is not here is full now.
+        #: When the bucket of each source will be full again; buckets of missing sources are full.
         self._full_at: OrderedDict[str | bytes, float] = OrderedDict()
-        #: The sources that are remembered; the bucket of another one is full.
+        #: The sources with a stored bucket; the buckets of all others are full.
         self.sources: Container[str | bytes] = self._full_at
 
     def take(self, now: float, *sources: str | bytes) -> None:
-        """Take a token from the bucket of each source; or raise ``RateLimited`` and take none."""
+        """Take a token from the bucket of each source, or raise ``RateLimited`` and take none."""
         if not self.is_on:
             return
         for source in sources:
@@ -61,12 +60,12 @@ class RateLimit:
             self._forget_some()
 
     def owe(self, now: float, source: str | bytes, tokens: int) -> None:
-        """Take more tokens from the bucket of a source than may be there, for work that turned out larger."""
+        """Take tokens for work that turned out larger, even more than the bucket has."""
         if self.is_on and tokens:
             self._full_at[source] = max(self._full_at.get(source, now), now) + tokens * self._interval
 
     def give_back(self, now: float, *sources: str | bytes) -> None:
-        """Put the token back that was taken from each of these."""
+        """Put a token back into the bucket of each source."""
         for source in sources:
             full_at = self._full_at.get(source, now) - self._interval
             if full_at > now:
@@ -76,18 +75,16 @@ class RateLimit:
 
     @property
     def burst(self) -> int:
-        """The tokens of a full bucket."""
+        """The number of tokens in a full bucket."""
         return round(self._window / self._interval)
 
     @property
     def window(self) -> int:
-        """The seconds that an empty bucket takes to fill."""
+        """The time to refill an empty bucket, in whole seconds."""
         return math.ceil(self._window)
 
     def find_state(self, now: float, source: str | bytes) -> tuple[int, int] | None:
-        """The tokens that are left in a source's bucket, and the seconds until it is full; None for a full
-        one.
-        """
+        """The tokens left in a source's bucket, and the seconds until it is full; None if it is full."""
         full_at = self._full_at.get(source)
         if full_at is None or full_at <= now:
             return None
@@ -96,14 +93,14 @@ class RateLimit:
         )
 
     def __len__(self) -> int:
-        """The number of sources remembered."""
+        """The number of stored buckets."""
         return len(self._full_at)
 
     def _forget_some(self) -> None:
         """Forget sources until there are few enough.
 
-        Of the oldest, the one that owes least goes, and the others move to the end. To get a large debt
-        forgotten, an attacker needs debts as large from nearly all other sources.
+        Of the oldest ones, the source that owes least is forgotten, and the others move to the end. To have a
+        large debt forgotten, an attacker needs equally large debts from nearly all other sources.
         """
         while len(self._full_at) > self._max_sources:
             oldest = list(islice(self._full_at, _COMPARED))

@@ -1,4 +1,4 @@
-"""The types of an interface's table of routes."""
+"""The types of an interface's route table."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
@@ -8,22 +8,22 @@ from keywright.core.errors import MethodNotAllowed
 
 
 class Right(Enum):
-    """The right that a caller needs for an action."""
+    """The right that an action requires."""
 
-    #: Nothing; an API key that is sent must be right.
+    #: None; but an API key that is sent must be valid.
     NONE = "none"
-    #: An API key, whatever its permissions.
+    #: Any API key, whatever its permissions.
     API_KEY = "api_key"
-    #: Nothing but the license key; an API key that is sent must be right, and must not be write-only.
+    #: Only the license key; but an API key that is sent must be valid and not write-only.
     CORE = "core"
-    #: An API key that may read, or one for programs: the license is named by its key.
+    #: An API key with read permission, or a client key, because the call names one license by its key.
     ONE_LICENSE = "one_license"
     READ = "read"
     WRITE = "write"
 
 
 class Action(Protocol):
-    """The action of a method at an address, as the middlewares know it."""
+    """The action for a method at an address, as the middlewares see it."""
 
     @property
     def operation(self) -> str:
@@ -31,7 +31,7 @@ class Action(Protocol):
 
     @property
     def right(self) -> Right:
-        """The right that its caller needs."""
+        """The right that it requires."""
 
     @property
     def changes(self) -> bool:
@@ -39,30 +39,32 @@ class Action(Protocol):
 
     @property
     def answer(self) -> Callable[[Any], Awaitable[Any]]:
-        """Answers a call."""
+        """The handler of its calls."""
 
 
 AnyAction = TypeVar("AnyAction", bound=Action)
 
 
 class Address(Generic[AnyAction]):
-    """The words of a path and what each method does there; None stands for the key or number in the path."""
+    """The segments of a path and the action of each method; None stands for the license key or ID in the
+    path.
+    """
 
     def __init__(self, words: tuple[str | None, ...], actions: Mapping[str, AnyAction]) -> None:
         self.words = words
         self.actions = actions
-        #: Whether this is one of the addresses that shipped programs call.
+        #: Whether shipped programs call this address.
         self.is_core = any(one.right is Right.CORE for one in actions.values())
-        #: Whether browsers of any site may call it.
+        #: Whether pages of any origin may call it (CORS).
         self.is_open = self.is_core or any(one.right is Right.NONE for one in actions.values())
         has_head = "GET" in actions and not (self.is_core and actions["GET"].changes)
-        #: The methods that can be used here, as ``Allow`` lists them.
+        #: The allowed methods, as the header ``Allow`` lists them.
         self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
 
     def find_action(self, method: str) -> AnyAction:
-        """The action of the method. Raises ``MethodNotAllowed``.
+        """The action for the method. Raises ``MethodNotAllowed``.
 
-        HEAD does what GET does where that changes nothing.
+        HEAD is the same as GET if that changes nothing.
         """
         action = self.actions.get("GET" if method == "HEAD" else method)
         if action is None or (method == "HEAD" and action.changes):

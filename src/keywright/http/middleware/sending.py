@@ -1,4 +1,4 @@
-"""Turn what goes wrong into an answer, and send answers."""
+"""Convert exceptions to errors, and send answers."""
 
 import asyncio
 import logging
@@ -20,18 +20,18 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def to_keywright_error(problem: BaseException, call: Call) -> e.KeywrightError:
-    """The error to answer the call with. An unexpected exception is logged."""
+    """The error to answer the call with. Unexpected exceptions are logged."""
     if isinstance(problem, e.KeywrightError):
         return problem
     if isinstance(problem, asyncio.CancelledError):
-        # The server stops and waits no longer. A call that the desk has not begun changes nothing.
+        # The server is stopping and no longer waits. If the desk has not begun the call, nothing was changed.
         return e.FateUnknown() if call.is_change and call.is_begun else e.ShuttingDown()
     log.error("an unexpected error", exc_info=problem)
     return e.Fault()
 
 
 def exception_handlers(write_error: ErrorWriter) -> Mapping[type[Exception], Handler]:
-    """The exception handlers of a Starlette application, with answers as ``write_error`` makes them."""
+    """The exception handlers of a Starlette application; ``write_error`` builds their answers."""
 
     async def refuse(_request: Request, problem: Exception) -> Response:
         if isinstance(problem, HTTPException) and problem.status_code == 405:
@@ -45,22 +45,22 @@ def exception_handlers(write_error: ErrorWriter) -> Mapping[type[Exception], Han
     return {HTTPException: refuse, Exception: fail}
 
 
-#: How long the answer to a caller that is over a limit is delayed, in seconds, and the most that are delayed.
+#: The delay of answers to rate-limited callers, in seconds, and the maximum number of delayed answers.
 DELAY, MAX_DELAYED = 0.25, 256
 _NO_CONTENT = 204
 
 
 class RefusalDelay:
-    """Delays answers to callers that are over a limit. Without a delay, a caller that asks again at once over
-    many connections keeps the server busy with refusals, and other calls wait.
+    """Delays answers to rate-limited callers. Otherwise, a caller that retries at once over many connections
+    could keep the server busy with refusals, and other calls would wait.
     """
 
     def __init__(self) -> None:
         self._delayed = 0
 
     async def wait(self) -> None:
-        """Wait, unless the maximum waits already: each holds a connection, perhaps a proxy's. A server that
-        stops ends the delay by cancelling it, and the answer is sent.
+        """Wait, unless the maximum number of answers is waiting: each holds a connection, possibly a proxy's.
+        A server that stops cancels the delay, and the answer is sent.
         """
         if self._delayed >= MAX_DELAYED:
             return
@@ -71,7 +71,7 @@ class RefusalDelay:
 
 
 async def send_answer(call: Call, send: Send, answer: Answer) -> None:
-    """Send the answer, whole or piece by piece."""
+    """Send the answer, whole or in pieces."""
     if answer.app is not None:
         await _send_by_app(call, send, answer, answer.app)
         return
@@ -87,7 +87,7 @@ async def send_answer(call: Call, send: Send, answer: Answer) -> None:
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             await _send_pieces(call, send, answer.pieces)
             return
-        # HTTP/1.0 has no pieces.
+        # HTTP/1.0 has no chunked encoding.
         answer.body = b"".join([piece async for piece in answer.pieces])
     headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -95,7 +95,7 @@ async def send_answer(call: Call, send: Send, answer: Answer) -> None:
 
 
 async def _send_by_app(call: Call, send: Send, answer: Answer, app: ASGIApp) -> None:
-    """Let an application send the answer, with the headers that are found for it here."""
+    """Let an application send the answer, with our headers added."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -107,7 +107,7 @@ async def _send_by_app(call: Call, send: Send, answer: Answer, app: ASGIApp) -> 
 
 
 async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
-    """Send the body piece by piece, until the caller hangs up."""
+    """Send the body in pieces, until the caller disconnects."""
     gone = asyncio.ensure_future(_wait_for_disconnect(call.receive))
     try:
         async with aclosing(pieces):

@@ -1,4 +1,4 @@
-"""A thread pool with a bound on how many callers may wait for it."""
+"""A thread pool with a bounded queue."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class ThreadPool:
-    """Threads beside the event loop, with a bound on the queue."""
+    """Threads for work outside the event loop, with a bounded queue."""
 
     def __init__(self, threads: int, max_waiting: int, name: str) -> None:
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -19,8 +19,8 @@ class ThreadPool:
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result], *, is_started: bool = False, reserved: int = 0) -> Result:
-        """Run ``work`` in a thread. Raises ``QueueFull`` when too many wait, or when fewer than ``reserved``
-        places would be left for others; but not for the rest of an answer that ``is_started``.
+        """Run ``work`` in a thread. Raises ``QueueFull`` if the queue is full or would leave fewer than
+        ``reserved`` places for others, except for the rest of an answer that ``is_started``.
         """
         if self._waiting + reserved >= self._max_waiting and not is_started:
             raise QueueFull

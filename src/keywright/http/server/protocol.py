@@ -1,5 +1,5 @@
-"""uvicorn's HTTP/1 protocol, with limits on what a client may send before the application sees it, and
-without requests that could be read in two ways.
+"""uvicorn's HTTP/1 protocol with limits on what a client may send before the application is called, and
+without ambiguous requests.
 """
 
 import asyncio
@@ -17,42 +17,44 @@ from keywright.core import errors as e
 from keywright.http.answer import CLOSE, COMMON_HEADERS, JSON, ErrorWriter
 from keywright.http.server.sockets import ConnectionLimit
 
-#: The most bytes of request line and headers together.
+#: The maximum size of the request line and headers together, in bytes.
 MAX_HEADERS = 32 * 1024
-#: The most header lines: each costs time wherever a header is searched.
+#: The maximum number of header lines: each costs time wherever a header is searched for.
 MAX_HEADER_LINES = 256
-#: Methods whose requests have a body only when they declare it.
+#: Methods whose requests have a body only if they declare one.
 BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
-#: How long the headers of a request may take to arrive, in seconds.
+#: The timeout for receiving the headers of a request, in seconds.
 HEADERS_TIMEOUT = 10
-#: The most bytes that are parsed at once, and so the most that can be in the pipeline.
+#: How many bytes are parsed at once, which also limits how many can be in the pipeline.
 _PIECE = 2048
-#: How long a client may take to read what was sent to it, in seconds.
+#: The timeout for a client to read what was sent to it, in seconds.
 SEND_TIMEOUT = 30
-#: How long a new connection may take to send a request while the server stops, in seconds.
+#: The timeout for a new connection to send a request while the server is stopping, in seconds.
 LAST_REQUEST_TIMEOUT = 1
-#: The key of the request's transport in its scope. A client that gives up waiting closes it and sends nothing
-#: else.
+#: The key of the transport in a request's scope. The transport closes when a client that waits for an answer
+#: disconnects.
 TRANSPORT = "keywright.transport"
-#: True in the state that the server shares with the application while the server is about to stop.
+#: The key in the lifespan state that is true while the server is about to stop.
 IS_LEAVING = "is_leaving"
 
 log = logging.getLogger(__name__)
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with limits on headers, and with refusals as ``write_error`` makes them."""
+    """uvicorn's HTTP protocol with limits on headers; ``write_error`` builds the answers to refused
+    requests.
+    """
 
     _is_in_headers = False
     _is_in_body = False
     _is_refused = False
-    #: Bytes of the complete headers, and bytes since something was complete.
+    #: The bytes of the headers so far, and the bytes received since something was last complete.
     _header_bytes = 0
     _received = 0
-    #: Bytes behind requests that wait.
+    #: Unparsed bytes that follow pipelined requests.
     _held = b""
     _headers_timeout: asyncio.TimerHandle | None = None
-    #: Runs while the client does not read what waits to be sent.
+    #: The timer that runs while the client does not read pending data.
     _send_timeout: asyncio.TimerHandle | None = None
     _peer = ""
     _is_admitted = False
@@ -66,7 +68,7 @@ class Protocol(HttpToolsProtocol):
         connection_limit: ConnectionLimit | None = None,
         **named: Any,
     ) -> None:
-        """Without a ``connection_limit`` there is none."""
+        """``connection_limit`` is None for no limit."""
         super().__init__(*arguments, **named)
         self._write_error = write_error
         self._connection_limit = connection_limit
@@ -107,8 +109,8 @@ class Protocol(HttpToolsProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        """Parse the data, but hold back what comes behind a request that waits for the answers before it: as
-        requests it takes far more memory than as bytes.
+        """Parse the data, but hold back whatever follows a request that waits in the pipeline: as parsed
+        requests, it would take far more memory than as bytes.
         """
         for start in range(0, len(data), _PIECE):
             if self._is_refused:
@@ -128,7 +130,7 @@ class Protocol(HttpToolsProtocol):
             self._start_headers_timeout()
 
     def _read_held(self) -> None:
-        """Parse what was held back."""
+        """Parse the data that was held back."""
         held, self._held = self._held, b""
         if not self.transport.is_closing():
             self._read(held)
@@ -141,7 +143,7 @@ class Protocol(HttpToolsProtocol):
         self._header_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers of a chunked body look like headers, too (RFC 9112 §7.1.2); they are ignored.
+        # Trailers of a chunked body arrive as headers, too (RFC 9112 §7.1.2); they are ignored.
         if self._is_in_headers:
             self._header_bytes += len(name) + len(value) + 4
             if len(self.headers) < MAX_HEADER_LINES:
@@ -152,7 +154,7 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
         if self._is_refused or self.parser.should_upgrade():
-            # An upgrade: the request is parsed again without it, see ``_feed``.
+            # An upgrade request is parsed again without its upgrade, see ``_feed``.
             return
         if self._header_bytes + len(self.url) > MAX_HEADERS:
             self._refuse(e.HeadersTooLarge())
@@ -167,13 +169,14 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
         self.scope[TRANSPORT] = self.transport  # type: ignore[literal-required]
         if self.app_state.get(IS_LEAVING):
-            # The answer closes the connection, so the client sends its next request to another instance.
+            # Close the connection after the answer, so that the client sends its next request to another
+            # instance.
             self.cycle.keep_alive = False
         if is_next:
             self._running = self.cycle
 
     def _has_one_host(self) -> bool:
-        """Whether the request names its host once, as HTTP/1.1 requires (RFC 9112 §3.2)."""
+        """Whether the request has exactly one ``Host`` header, as HTTP/1.1 requires (RFC 9112 §3.2)."""
         hosts = [name for name, _ in self.headers].count(b"host")
         return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
@@ -202,7 +205,9 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, partial(_answer, app, cycle))
 
     def shutdown(self) -> None:
-        """The server stops: answer every request, also one that is still arriving on a new connection."""
+        """Stop serving, but answer every request, including one that is still arriving on a new
+        connection.
+        """
         if self._is_in_headers or self.cycle is None:
             self._stop_headers_timeout()
             self._headers_timeout = self.loop.call_later(LAST_REQUEST_TIMEOUT, self._end_headers_timeout)
@@ -225,8 +230,8 @@ class Protocol(HttpToolsProtocol):
                 left = self._without_upgrade(left[upgrade.args[0] :])
 
     def _without_upgrade(self, rest: bytes) -> bytes:
-        """The request without its wish for another protocol, which a server may ignore (RFC 9110 §7.8). The
-        parser takes what follows such headers for that protocol, and not for a body.
+        """The request without its request for another protocol, which a server may ignore (RFC 9110 §7.8).
+        The parser would treat the bytes after such headers as data of that protocol, not as a body.
         """
         method: bytes = self.parser.get_method()
         if method == b"CONNECT":
@@ -256,7 +261,7 @@ class Protocol(HttpToolsProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Close the connection when everything is sent, or when the client does not read it in time."""
+        """Close the connection when all data is sent, or when the client does not read it in time."""
         self.transport.close()
         self._start_send_timeout()
 
@@ -270,8 +275,8 @@ class Protocol(HttpToolsProtocol):
             self._send_timeout = None
 
     def _is_answering(self) -> bool:
-        """Whether a request that is complete, or whose body the application does not read, waits for its
-        answer.
+        """Whether a request waits for its answer that is complete, or whose body the application does not
+        read.
         """
         running = self._running
         if running is None or running.response_complete:
@@ -281,14 +286,14 @@ class Protocol(HttpToolsProtocol):
         return not has_body(running.scope["method"], dict(running.scope["headers"]))
 
     def _is_idle(self) -> bool:
-        """Whether every request has its answer."""
+        """Whether every request was answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     def _refuse(self, error: e.KeywrightError) -> None:
-        """Answer data that never became a request, and close the connection.
+        """Answer data that did not become a request, and close the connection.
 
-        An earlier request on this connection gets its own answer first; the connection ends with that.
+        An earlier request on this connection gets its own answer instead, and the connection closes after it.
         """
         self._is_refused = True
         if self.transport.is_closing():
@@ -298,7 +303,8 @@ class Protocol(HttpToolsProtocol):
             self.pipeline.clear()
             return
         if self._is_in_body and self._is_idle():
-            # This request has its answer; the client would take a second one for that of its next request.
+            # This request has been answered; the client would take a second answer for that of its next
+            # request.
             self._close()
             return
         answer = self._write_error(error)
@@ -310,7 +316,9 @@ class Protocol(HttpToolsProtocol):
 
 
 def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request has a body that counts: with GET, HEAD and DELETE, one with a ``Content-Type``."""
+    """Whether a request has a body that matters: for GET, HEAD and DELETE, only one with a
+    ``Content-Type``.
+    """
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return False
     return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))
@@ -331,7 +339,7 @@ def is_leaving(scope: Scope) -> bool:
 async def _answer(
     app: ASGI3Application, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
 ) -> None:
-    """Run the application. It is no error that a client hangs up before it is answered."""
+    """Run the application. A client that disconnects before it is answered is not an error."""
     try:
         await app(scope, receive, send)
     except (RuntimeError, e.Unavailable) as problem:

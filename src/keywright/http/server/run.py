@@ -1,4 +1,4 @@
-"""Run an application under uvicorn, in one process or several."""
+"""Run an application under uvicorn, in one process or in several."""
 
 import asyncio
 import gc
@@ -30,25 +30,25 @@ from keywright.http.server.sockets import (
 )
 from keywright.http.server.workers import Workers
 
-#: How long accepted requests may take to finish after the signal to stop, in seconds.
+#: The timeout for accepted requests to finish after the signal to stop, in seconds.
 _GRACE = 30
-#: The time between two ticks, and while it is about to stop, in seconds.
+#: The interval of ticks, and their interval while the server is draining, in seconds.
 _TICK, _LAST_TICK = 1.0, 0.1
 #: How long a thread may keep the interpreter while another one waits for it, in seconds, by
 #: ``storage.is_local``.
 _SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
-#: Python's defaults; the program starts with higher ones.
+#: Python's defaults; the program starts with higher values.
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 
 log = logging.getLogger(__name__)
 
-#: Gets the base URL of the server and that of the administration pages.
+#: Called with the base URLs of the server and of the administration pages.
 WhenReady = Callable[[str, str], None]
 
 
 class Application(NamedTuple):
-    """An application that can be served: ``create`` makes it, for the address that alone serves the
-    administration pages, if there is one; ``write_error`` answers what is no request.
+    """An application that can be served. ``create`` builds it; its last argument is the only address that
+    serves the administration pages, if there is one. ``write_error`` answers malformed requests.
     """
 
     create: Callable[[Settings, Storage, Address | None], ASGIApp]
@@ -56,8 +56,8 @@ class Application(NamedTuple):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which reports when it listens, and returns after a signal instead of dying. Clients
-    that have connected before it stops listening are answered.
+    """uvicorn's server, which reports when it listens, and returns after a signal instead of ending the
+    process. Clients that connected before it stopped listening are answered.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class _Server(uvicorn.Server):
         drain_seconds: int,
         parent: int | None = None,
     ) -> None:
-        """``drain_seconds`` is how long it goes on after SIGTERM; the descriptor ``parent`` can be read when
-        the parent process has ended.
+        """``drain_seconds`` is how long it continues to serve after SIGTERM; the descriptor ``parent``
+        becomes readable when the parent process has ended.
         """
         super().__init__(config)
         self._when_ready = when_ready
         self._parent = parent
         self._drain_seconds = drain_seconds
-        #: When it stops, by ``monotonic``; None until SIGTERM.
+        #: The time to stop, by ``monotonic``; None until SIGTERM.
         self._stops_at: float | None = None
         self._is_signaled = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,14 +86,14 @@ class _Server(uvicorn.Server):
         if self._parent is not None:
             self._loop.add_reader(self._parent, self._leave, self._parent)
         if self.started:
-            # Nearly all objects so far live as long as the process. The collector must not visit them, now or
-            # later: that takes tens of milliseconds each time, in which no call is answered.
+            # Nearly all objects created so far live as long as the process. The garbage collector must not
+            # traverse them: that takes tens of milliseconds each time, in which no call is answered.
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             self._when_ready()
 
     async def main_loop(self) -> None:
-        # uvicorn's wakes ten times a second. Tick 0 also sets the date of answers.
+        # uvicorn's own loop wakes ten times a second. Tick 0 also updates the date of answers.
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 seconds = _TICK if self._stops_at is None else _LAST_TICK
@@ -114,7 +114,9 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _accept_waiting(self, sockets: Sequence[socket.socket]) -> None:
-        """Stop listening, and accept the connections that wait: the system would reset them."""
+        """Stop listening, and accept the connections that are waiting: otherwise, the system would reset
+        them.
+        """
         loop = asyncio.get_running_loop()
         copies: list[socket.socket] = []
         with suppress(OSError):
@@ -136,7 +138,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM and self._drain_seconds and not self.should_exit:
-            # A second SIGTERM changes nothing: systemd may send one to a worker and one to its parent.
+            # A second SIGTERM changes nothing: systemd may send one to both a worker and its parent.
             self._stops_at = self._stops_at or monotonic() + self._drain_seconds
         else:
             super().handle_exit(sig, frame)
@@ -160,11 +162,11 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, storage: Storage, application: Application, *, when_ready: WhenReady) -> None:
-    """Serve until SIGTERM (and the setting drain_seconds longer) or SIGINT, then finish the accepted requests
-    and return.
+    """Serve until SIGINT, or until ``drain_seconds`` (a setting) after SIGTERM; then finish the accepted
+    requests and return.
 
-    ``when_ready`` is called as soon as connections are accepted. Raises ``ConfigurationError`` when an
-    address cannot be used.
+    ``when_ready`` is called once connections are accepted. Raises ``ConfigurationError`` if an address cannot
+    be used.
     """
     with closing(ListeningSockets.open(settings)) as listening:
         report_ready = partial(when_ready, listening.url, listening.admin_url)
@@ -178,9 +180,9 @@ def serve_with_workers(
     *,
     when_ready: WhenReady,
 ) -> None:
-    """The same with as many processes as the settings name; each opens its own storage.
+    """Serve like ``serve``, with the configured number of processes; each opens its own storage.
 
-    Raises ``WorkerFailed``, too.
+    Also raises ``WorkerFailed``.
     """
     with closing(ListeningSockets.open(settings)) as listening:
 
@@ -188,7 +190,7 @@ def serve_with_workers(
             with closing(open_storage()) as storage:
                 _run(settings, storage, application, listening, when_ready=report_ready, parent=parent)
 
-        # Sockets that the parent keeps open would accept connections that no worker serves.
+        # Sockets left open by the parent would accept connections that no worker serves.
         workers = Workers(
             settings.workers, work, when_stopping=listening.close, drain_seconds=settings.drain_seconds
         )
@@ -204,9 +206,10 @@ def _run(
     when_ready: Callable[[], None],
     parent: int | None = None,
 ) -> None:
-    # The event loop and the threads that wait for the database, or make pages, hand the interpreter to each
-    # other often. The default of 5 ms would be most of an answer's time: on PostgreSQL, a fifth fewer answers
-    # (make bench). On SQLite there are only the threads that make pages, and calls must not wait for those.
+    # The event loop and the threads that wait for the database, or render pages, hand the interpreter to each
+    # other often. With the default of 5 ms, waiting would be most of an answer's time: on PostgreSQL, a fifth
+    # fewer answers (make bench). On SQLite, the only threads are those that render pages, and calls must not
+    # wait for them.
     sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
     protocol: Any = partial(
         Protocol,
@@ -233,7 +236,7 @@ def _run(
 
 
 def _accept_all(listening: socket.socket) -> list[socket.socket]:
-    """The connections that wait at a socket that listens no more."""
+    """Accept all waiting connections of a socket that is no longer listening."""
     waiting = []
     with listening, suppress(OSError):
         listening.setblocking(False)

@@ -1,5 +1,5 @@
-"""The listening sockets of a server, one and perhaps a second for the administration pages; and the other
-ends of connections: what counts as one source, and how many one may open.
+"""The listening sockets of a server: one for everything, and optionally one for the administration pages.
+Also the sources of connections, and the limits on them.
 """
 
 import ipaddress
@@ -19,17 +19,17 @@ from keywright.core import errors as e
 
 
 def plain_address(peer: str) -> str:
-    """An IPv4 address as such, also where it came over IPv6; any other address unchanged."""
+    """The address, with an IPv4-mapped one as an IPv4 address."""
     return peer.removeprefix("::ffff:") if "." in peer else peer
 
 
 def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
-    """Whether the peer is a proxy whose word about its client counts."""
+    """Whether the peer is a trusted proxy, which may report its client's address."""
     return bool(trusted) and is_within(plain_address(peer), trusted)
 
 
 def is_within(address: str, networks: Sequence[Network]) -> bool:
-    """Whether the address is in one of the networks; text that is no address is not."""
+    """Whether the address is in one of the networks; False for text that is not an address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -39,13 +39,15 @@ def is_within(address: str, networks: Sequence[Network]) -> bool:
 
 @lru_cache(4096)
 def source_of(address: str) -> str:
-    """The source that limits count: an IPv4 address, or the /64 network of an IPv6 address."""
+    """The source that limits apply to: an IPv4 address, or the /64 network of an IPv6 address."""
     return _network(address, 64) if ":" in address else address
 
 
 @lru_cache(4096)
 def site_of(address: str) -> str:
-    """The network that often has one owner: the /24 of an IPv4 address, the /48 of an IPv6 address."""
+    """The network that probably has a single owner: the /24 of an IPv4 address, the /48 of an IPv6
+    address.
+    """
     return _network(address, 48 if ":" in address else 24)
 
 
@@ -56,20 +58,20 @@ def _network(address: str, prefix: int) -> str:
         return address
 
 
-#: The soft limit of descriptors is raised to this, where the hard limit allows it.
+#: The target for the soft limit on descriptors, if the hard limit allows it.
 _MAX_DESCRIPTORS = 65_536
-#: Descriptors that are not for connections: the database's, files, listening sockets.
+#: Descriptors reserved for the database, files and listening sockets.
 _RESERVED_DESCRIPTORS = 128
 
 
 class ConnectionLimit:
-    """Counts the connections of this process.
+    """Limits the open connections of this process.
 
-    A trusted proxy, and this machine itself, may open any number: other clients connect through them.
+    Trusted proxies and this machine itself may open any number, because other clients connect through them.
     """
 
     def __init__(self, settings: Settings, descriptors: int) -> None:
-        """``descriptors`` is the number of descriptors that this process may open."""
+        """``descriptors`` is how many descriptors this process may open."""
         self._max = max(1, min(settings.connections_limit, descriptors - _RESERVED_DESCRIPTORS))
         self._max_per_address = settings.connections_per_address
         self._trusted = settings.trusted_proxies
@@ -77,7 +79,7 @@ class ConnectionLimit:
         self._by_source: Counter[str] = Counter()
 
     def admit(self, peer: str) -> bool:
-        """Count a connection from this address; False, and not counted, when there are too many."""
+        """Count a connection from this address; return False, without counting it, if there are too many."""
         source = source_of(peer)
         if self._open >= self._max:
             return False
@@ -88,7 +90,7 @@ class ConnectionLimit:
         return True
 
     def leave(self, peer: str) -> None:
-        """End a connection that was counted."""
+        """Uncount a connection that was admitted."""
         source = source_of(peer)
         self._open -= 1
         self._by_source[source] -= 1
@@ -101,7 +103,7 @@ class ConnectionLimit:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files and connections as the system allows; returns the number."""
+    """Raise this process's limit on open descriptors as far as the system allows; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     maximum = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < maximum:
@@ -110,7 +112,7 @@ def raise_descriptor_limit() -> int:
     return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
-#: The most connections that wait until they are accepted.
+#: The maximum number of connections that wait to be accepted.
 BACKLOG = 2048
 #: A host, or an IPv6 address in brackets, with or without a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
@@ -119,7 +121,7 @@ Address = tuple[str, int]
 
 
 class ListeningSockets:
-    """The open sockets of one server, shared by its workers."""
+    """The open listening sockets of a server, shared by its workers."""
 
     def __init__(self, settings: Settings, public: socket.socket, admin: socket.socket | None) -> None:
         self.sockets = [public] if admin is None else [public, admin]
@@ -133,7 +135,7 @@ class ListeningSockets:
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
-        """Listen at the addresses of the settings. Raises ``ConfigurationError`` when one cannot be used."""
+        """Listen at the configured addresses. Raises ``ConfigurationError`` if one cannot be used."""
         with ExitStack() as stack:
             choose = "Choose another address with --host and --port."
             public = stack.enter_context(_listen((settings.host, settings.port), choose))
@@ -142,9 +144,9 @@ class ListeningSockets:
             if settings.metrics_host_and_ports is not None:
                 host, ports = settings.metrics_host_and_ports
                 for port in ports:
-                    # Each worker opens its own later; here, a taken one can still be reported in a sentence.
+                    # Each worker opens its own port later; a port that is in use is reported here.
                     _listen((host, port), "Choose another metrics_address.").close()
-            # The caller closes them.
+            # The caller closes the sockets.
             stack.pop_all()
         return cls(settings, public, other)
 
@@ -155,8 +157,9 @@ class ListeningSockets:
 
 
 def base_of_links(public_url: str | None, scheme: str, host: str) -> str:
-    """The beginning of links with a secret in them: the setting, or the ``Host`` of the request where that is
-    this machine itself; any other may be made up, and the secret would go there. Raises ``PublicUrlMissing``.
+    """The base URL for links that contain a secret: the setting, or the request's ``Host`` if that is this
+    machine itself. Any other ``Host`` could be forged, and would receive the secret. Raises
+    ``PublicUrlMissing``.
     """
     found = _HOST.fullmatch(host)
     if public_url is None and (found is None or not is_this_machine(found[1] or found[2])):
@@ -165,7 +168,7 @@ def base_of_links(public_url: str | None, scheme: str, host: str) -> str:
 
 
 def is_at(server: Address | None, address: Address) -> bool:
-    """Whether a connection to ``server`` came in at the address; 0.0.0.0 and :: stand for any host."""
+    """Whether a connection to ``server`` arrived at the address; 0.0.0.0 and :: match any host."""
     return server is not None and server[1] == address[1] and address[0] in (server[0], "0.0.0.0", "::")  # noqa: S104
 
 

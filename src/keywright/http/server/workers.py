@@ -1,8 +1,7 @@
-"""Several server processes behind one address: a parent that serves nothing, and starts and replaces the
-others.
+"""Several server processes at one address: a parent that serves nothing, but starts and replaces workers.
 
-The parent listens; all workers accept connections from the same queue, so that no connection is lost when a
-worker ends. Workers know nothing of each other: the database holds what must be true for all of them.
+The parent listens, and all workers accept connections from the same queue, so that no connection is lost when
+a worker ends. Workers share no state: the database holds what must be true for all of them.
 """
 
 import logging
@@ -20,25 +19,25 @@ from keywright.core.errors import WorkerFailed
 
 log = logging.getLogger(__name__)
 
-#: A worker that ends by itself is replaced, but not more often than this, in seconds.
+#: The shortest interval between replacements of a worker that exits, in seconds.
 _MIN_LIFETIME = 1.0
-#: How long a worker may take to start, and to end after the signal to stop, in seconds.
+#: The timeout for a worker to start, and to exit after it was asked to stop, in seconds.
 _TIMEOUT = 40.0
 _INTERVAL = 0.05
 
-#: Serves until a signal, in a process of its own. It calls the first argument when it listens, and ends when
-#: the descriptor, the second one, can be read: the parent has ended then.
+#: Serves in a separate process until a signal arrives. It calls the first argument once it listens, and stops
+#: when the second one, a descriptor, becomes readable: the parent has then ended.
 Work = Callable[[Callable[[], None], int], None]
 
 
 class Workers:
-    """The workers, as the parent sees them. Belongs to the main thread."""
+    """The parent's view of the workers. Belongs to the main thread."""
 
     def __init__(
         self, amount: int, work: Work, *, when_stopping: Callable[[], None], drain_seconds: int
     ) -> None:
-        """``when_stopping`` is called before the workers are asked to stop. They go on for ``drain_seconds``
-        after SIGTERM.
+        """``when_stopping`` is called before the workers are asked to stop. They continue to serve for
+        ``drain_seconds`` after SIGTERM.
         """
         self._amount = amount
         self._work = work
@@ -46,20 +45,20 @@ class Workers:
         self._drain_seconds = drain_seconds
         self._started_at: dict[int, float] = {}
         self._is_stopping = False
-        #: Whether workers may drain: not after SIGINT, when a user waits at a terminal.
+        #: Whether workers may drain: not after SIGINT, because a user waits at a terminal.
         self._may_drain = False
-        #: Whether a worker is missing because the system refused to start it.
+        #: Whether a worker is missing because the system could not start it.
         self._is_short = False
-        # Nothing is ever written to this pipe: its end shows the workers that the parent has ended, or does
-        # not wait for them.
+        # Nothing is written to this pipe: its end tells the workers that the parent has ended or no longer
+        # waits.
         self._reader, writer = os.pipe()
         self._alive = os.fdopen(writer, "wb", buffering=0)
 
     def run(self, when_ready: Callable[[], None]) -> None:
-        """Start the workers, call ``when_ready`` when all of them listen, and keep them running until SIGTERM
-        or SIGINT; return when they have ended.
+        """Start the workers, call ``when_ready`` once all of them listen, and keep them running until SIGTERM
+        or SIGINT; return when they have exited.
 
-        Raises ``WorkerFailed`` when one cannot even start.
+        Raises ``WorkerFailed`` if one of them fails to start.
         """
         with self._handling_signals():
             try:
@@ -105,7 +104,7 @@ class Workers:
     def _run_worker(self, writer: int) -> NoReturn:
         status = 1
         try:
-            # A worker that is asked to stop before it serves has nothing to finish.
+            # A worker that is stopped before it serves has nothing to finish.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._alive.close()
@@ -136,7 +135,7 @@ class Workers:
         try:
             self._start()
         except WorkerFailed:
-            # It is replaced like one that ended.
+            # It is replaced like a worker that exited.
             log.error("the new worker could not start; the log says why")
         except OSError as problem:
             log.error("no worker can be started: %s", problem.strerror)
@@ -148,7 +147,7 @@ class Workers:
             time.sleep(_INTERVAL)
 
     def _stop(self) -> None:
-        """Ask every worker to finish what it accepted, and wait for that."""
+        """Ask all workers to finish the requests that they accepted, and wait until they exit."""
         self._when_stopping()
         for pid in self._started_at:
             os.kill(pid, signal.SIGTERM)
@@ -180,7 +179,7 @@ class Workers:
 
 
 def _report_ready(writer: int) -> None:
-    # A parent that is stopping does not read it, and has asked the worker to stop.
+    # A stopping parent does not read this, and has asked the worker to stop.
     with suppress(BrokenPipeError):
         os.write(writer, b".")
     os.close(writer)
