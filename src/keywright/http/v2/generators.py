@@ -1,4 +1,4 @@
-"""The calls about generators: a handler reads the call, asks the desk, and answers."""
+"""The handlers of calls about generators: each reads the call, executes a command or query, and answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,16 +14,16 @@ from keywright.provisioning.policies import model as policy_model
 
 _REQUIRED = ("name", "charset", "chunks", "chunk_length")
 _TEXTS = ("separator", "prefix", "suffix")
-#: The name on the wire is the field's name, but for one.
+#: Names of fields that differ from their names on the wire.
 _FIELDS = {"user_id": "customer_id"}
-#: The fields that are terms of a policy.
+#: The parameters that are terms of a policy.
 _TERMS = {"times_activated_max": "max_activations", "expires_in": "valid_for_days"}
 
 
 async def list_generators(call: Call) -> Answer:
     """List generators.
 
-    All generators, oldest first.
+    All of them, the oldest first.
     """
     answer = await call.desk.query(policy_model.ListPolicies(only_product_id=call.only_product_id), call)
     if not answer:
@@ -34,7 +34,7 @@ async def list_generators(call: Call) -> Answer:
 async def get_generator(call: Call) -> Answer:
     """Get a generator.
 
-    One generator.
+    Returns one generator.
     """
     query = policy_model.GetPolicy(policy_id=_number(call), only_product_id=call.only_product_id)
     return await call.ask(query, wire.generator)
@@ -43,8 +43,8 @@ async def get_generator(call: Call) -> Answer:
 async def create_generator(call: Call) -> Answer:
     """Create a generator.
 
-    `name`, `charset`, `chunks` and `chunk_length` are required, in the body or in the query. Its keys may
-    have at most 255 characters.
+    `name`, `charset`, `chunks` and `chunk_length` are required, in the body or the query. The keys it makes
+    may have at most 255 characters.
     """
     asked = call.parameters
     for name in _REQUIRED:
@@ -65,7 +65,7 @@ async def create_generator(call: Call) -> Answer:
 async def update_generator(call: Call) -> Answer:
     """Change a generator.
 
-    Changes the given fields only. PUT, PATCH and POST do the same. Existing licenses stay as they are.
+    Changes only the given fields. PUT, PATCH and POST are equivalent. Existing licenses remain as they are.
     """
     number = _number(call)
     changes = _values(call.parameters)
@@ -85,7 +85,7 @@ async def update_generator(call: Call) -> Answer:
 async def delete_generator(call: Call) -> Answer:
     """Delete a generator.
 
-    The licenses that it created stay.
+    The licenses that it created remain.
     """
     command = policy_model.DeletePolicy(
         context=call.context, policy_id=_number(call), only_product_id=call.only_product_id
@@ -132,7 +132,7 @@ _GENERATE_PARSERS: dict[str, Any] = {
 
 
 def _number(call: Call) -> int:
-    """The generator's number in the address; other text names no generator."""
+    """The generator's ID in the path. Raises ``UnknownPolicy`` for other text."""
     number = None
     if call.key.isascii() and call.key.isdigit() and len(call.key) < 19:
         number = int(call.key)
@@ -142,7 +142,7 @@ def _number(call: Call) -> int:
 
 
 def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The given fields, by the names they have in ``Generator``."""
+    """The given fields, under their names in ``Generator``."""
     values: dict[str, Any] = {}
     for name in ("name", "charset"):
         if name in asked:
@@ -157,7 +157,9 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _terms(values: dict[str, Any]) -> dict[str, Any]:
-    """Take the terms out of the given fields. Over v2, days are counted from the first activation."""
+    """Remove the terms from the given fields, and return them. Over v2, days count from the first
+    activation.
+    """
     terms = {name: values.pop(field) for field, name in _TERMS.items() if field in values}
     if terms.get("valid_for_days") is not None:
         terms["starts"] = "first_activation"

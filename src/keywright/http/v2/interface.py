@@ -1,4 +1,4 @@
-"""The v2 interface as the middlewares see it: which requests are its calls, and what they ask for."""
+"""The v2 interface as the middlewares see it: it recognizes its calls and decodes them."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -30,13 +30,13 @@ from keywright.http.v2.routes import (
 )
 from keywright.licensing.refusals import NamedDevice, to_known_token
 
-#: The header and the parameter in which a POST names another method.
+#: The header and the parameter in which a POST can override its method.
 _METHOD_HEADER, _METHOD = b"x-http-method-override", "_method"
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class V2:
-    """The v2 interface, at the path that the settings name."""
+    """The v2 interface, mounted at the path from the settings."""
 
     malformed = wire.MALFORMED
     has_own_credentials = False
@@ -56,9 +56,9 @@ class V2:
         self._root = parse_setting(settings.api_root)
         self._prefix = [*self._root, *self._below_rest_route]
         self._raw_prefix = [word.encode() for word in self._prefix]
-        #: The start of most paths, before the words of an address.
+        #: The prefix of most paths, before the segments of an address.
         self._path_start = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
-        #: The address of the interface itself: programs call it to test the connection.
+        #: The root of the interface: programs call it to test the connection.
         index = Address((), {"GET": Action("index", Right.NONE, self._answer_index, changes=False)})
         addresses = list(ADDRESSES)
         if settings.v2_validate == "refuse":
@@ -69,7 +69,7 @@ class V2:
         self._index = wire.encode(_describe("/".join(self._below_rest_route), self._addresses.values()))
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
-        """The call that this request is; None for a request that is not to this interface."""
+        """The call for a request; None for a request to something else."""
         path: bytes = scope["raw_path"]
         is_odd = b"%" in path or b"//" in path or path.endswith(b"/")
         if path.startswith(self._path_start) and not is_odd:
@@ -86,12 +86,12 @@ class V2:
         return call
 
     def parse_query(self, query: bytes) -> parameters.Parameters:
-        """The parameters of a query. Raises ``MalformedForm``."""
+        """The parameters in a query. Raises ``MalformedForm``."""
         return parameters.parse_query(query)
 
     def parse_body(self, call: Call, body: bytes) -> parameters.Parameters:
-        """The parameters of a body. Raises ``MalformedJson``, ``BodyNotAnObject``, ``MalformedForm``, or what
-        the action has instead of the last two.
+        """The parameters in a body. Raises ``MalformedJson``, ``BodyNotAnObject`` or ``MalformedForm``;
+        instead of the last two, the ``unreadable`` error of the action, if it has one.
         """
         try:
             return parameters.parse_body(call.headers.get(b"content-type", b""), body)
@@ -102,10 +102,10 @@ class V2:
             raise unreadable from None
 
     def prepare(self, call: Call, action: Action) -> Action:
-        """Set the call's parameters; returns the action of the method that is meant.
+        """Set the call's parameters, and return the action, after a method override.
 
-        Raises ``InvalidParameters``; ``UnknownLicense`` for a key that is not text; for another method than
-        the request's, also what forbids that method.
+        Raises ``InvalidParameters``, ``UnknownLicense`` for a key that is not valid text and, if the method
+        is overridden, what refuses the other method.
         """
         if call.query or call.sent or _METHOD_HEADER in call.headers:
             method = _take_method(call)
@@ -118,11 +118,11 @@ class V2:
         return action
 
     def find_device(self, call: Call) -> NamedDevice:
-        """The label of an activation that was read, or the token."""
+        """The label of an activation, or the token, if it can be read."""
         label, token = call.parameters.get("label"), call.parameters.get("token")
         if call.operation != "activate" or not isinstance(label, str):
             label = None
-        # One that is too long is a reason to refuse the call.
+        # A longer label is a reason to refuse the call.
         return NamedDevice(None, label and label[:MAX_LABEL_LENGTH], to_known_token(token))
 
     def write_methods(self, methods: Collection[str]) -> bytes:
@@ -130,12 +130,12 @@ class V2:
         return wire.success({"methods": methods})
 
     def write_error(self, error: e.KeywrightError, call: Call) -> Answer:
-        """The answer for an error, in the words of the action."""
+        """The answer for an error, with the action's own message if it has one."""
         sentences = call.action.sentences if isinstance(call.action, Action) else wire.NO_SENTENCES
         return wire.write_error(error, sentences)
 
     def _change_action(self, call: Call, method: str) -> Action:
-        """The action of another method at the call's address."""
+        """Switch the call to the action of another method."""
         address: Address | None = call.address
         assert address is not None  # noqa: S101
         action = address.find_action(method)
@@ -144,7 +144,7 @@ class V2:
         return action
 
     def _find_words(self, path: bytes, query: bytes) -> list[str] | None:
-        """The words of the address below ``v2``; None for a path of something else."""
+        """The path segments below ``v2``; None for any other path."""
         raw = [word for word in path.split(b"/") if word]
         size = len(self._raw_prefix)
         if raw[:size] == self._raw_prefix:
@@ -153,7 +153,7 @@ class V2:
             return self._find_rest_route(query)
         words = decode_words(raw)
         if words[:1] == ["index.php"]:
-            # Sites with PATHINFO permalinks.
+            # WordPress sites with PATHINFO permalinks.
             words = words[1:]
         if words == self._root:
             return []
@@ -173,10 +173,10 @@ class V2:
         return None
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, str]:
-        """The address with these words, and the key or number in it."""
+        """The address that matches these segments, and the license key or ID in the path."""
         addresses = self._addresses
         if words:
-            # The key or number is the last word, or the second.
+            # The key or ID is the last segment, or the second.
             if (found := addresses.get((*words[:-1], None))) is not None:
                 return found, words[-1]
             if len(words) > 2 and (found := addresses.get((words[0], None, *words[2:]))) is not None:
@@ -188,8 +188,8 @@ class V2:
 
 
 def _take_method(call: Call) -> str:
-    """The method that is meant: a POST may name another one in a header, in the query or in the body, as in
-    WordPress. Raises ``InvalidParameters``.
+    """The effective method: a POST may override it in a header, the query or the body, as in WordPress.
+    Raises ``InvalidParameters``.
     """
     if call.method != "POST":
         return call.method
@@ -202,7 +202,7 @@ def _take_method(call: Call) -> str:
 
 
 def _describe(namespace: str, addresses: Collection[Address]) -> dict[str, Any]:
-    """The interface's name, and its routes with their methods, as WordPress writes its index."""
+    """The index of the interface in WordPress's format: its name, and its routes with their methods."""
     routes = {
         "".join(f"/{word}" for word in (namespace, *_pattern(one))): {
             "namespace": namespace,
@@ -214,6 +214,6 @@ def _describe(namespace: str, addresses: Collection[Address]) -> dict[str, Any]:
 
 
 def _pattern(address: Address) -> Iterator[str]:
-    """The words of an address, with WordPress's regular expression for the key or number."""
+    """The segments of an address, with WordPress's regular expression for the key or ID."""
     name = "license_key" if address.words[:1] == ("licenses",) else "generator_id"
     return (f"(?P<{name}>[^/]+)" if word is None else word for word in address.words)

@@ -1,4 +1,4 @@
-"""The calls about licenses: a handler reads the call, asks the desk, and answers."""
+"""The handlers of calls about licenses: each reads the call, executes a command or query, and answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -29,11 +29,11 @@ from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import model as license_model
 
 _PIECE = 100
-#: How long a list that has begun waits before it asks again when too many calls wait, in seconds.
+#: How long a list that has begun pauses before it retries when too many calls wait, in seconds.
 _PAUSE = 0.5
 _DEFAULT_PER_PAGE = 10
 
-#: The name on the wire is the field's name, except for these.
+#: Names of fields that differ from their names on the wire.
 _FIELDS = {"license_key": "key", "user_id": "customer_id", "valid_for": "valid_for_days"}
 _PARSERS: dict[str, Any] = {
     "order_id": parsing.parse_integer,
@@ -53,11 +53,11 @@ _FILTERS = ("product_id", "order_id", "user_id")
 async def activate(call: Call) -> Answer:
     """Activate or reactivate.
 
-    Takes a place on the license: `timesActivated` goes up by one, and the answer has the new activation with
-    its `token`. Keep the token: it names this place in all later calls.
+    Takes a place on the license: `timesActivated` increases by one, and the answer contains the new
+    activation with its `token`. Store the token: it identifies this place in all later calls.
 
-    With `token`, the place of that deactivated activation is taken back: it counts like a new one, and
-    `deactivated_at` is null again.
+    With `token`, takes back the place of that deactivated activation: it counts like a new one, and
+    `deactivated_at` becomes null.
 
     Refusals are checked in this order: unknown key, expired, inactive or disabled, then the token, then the
     limit.
@@ -75,8 +75,8 @@ async def activate(call: Call) -> Answer:
 async def deactivate(call: Call) -> Answer:
     """Deactivate.
 
-    Gives up the place with this `token`: `timesActivated` goes down by one. Without a token, all places of
-    the license are given up.
+    Gives up the place with this `token`: `timesActivated` decreases by one. Without a token, gives up all
+    places of the license.
 
     This also works for expired, inactive and disabled licenses.
     """
@@ -89,17 +89,17 @@ async def deactivate(call: Call) -> Answer:
 async def validate(call: Call) -> Answer:
     """Validate.
 
-    Reports the license and changes nothing. `activationData` lists its activations, deactivated ones
-    included; with `token`, only the active one with that token.
+    Returns the license and changes nothing. `activationData` lists all its activations, including deactivated
+    ones; with `token`, only the active one with that token.
 
-    An expired, inactive or disabled license is reported like any other: check `expiresAt` and `status`. With
-    the setting `v2_validate = refuse` it is refused, as `activate` does.
+    An expired, inactive or disabled license is returned like any other: check `expiresAt` and `status`. With
+    the setting `v2_validate = refuse`, it is refused, as by `activate`.
     """
     return await _validate(call, refused_at=None)
 
 
 async def validate_or_refuse(call: Call) -> Answer:
-    """Validate, with the setting that refuses what ``activate`` would refuse for the license's own sake."""
+    """Validate, but refuse a license that ``activate`` would refuse for its expiry or status."""
     return await _validate(call, refused_at=call.now)
 
 
@@ -112,7 +112,7 @@ async def _validate(call: Call, refused_at: datetime | None) -> Answer:
 async def get_license(call: Call) -> Answer:
     """Get a license.
 
-    One license with its activations.
+    Returns the license with its activations.
     """
     query = Validate(key=call.key, only_product_id=call.only_product_id)
     return await call.ask(query, wire.license_with_activations)
@@ -121,8 +121,8 @@ async def get_license(call: Call) -> Answer:
 async def list_licenses(call: Call) -> Answer:
     """List licenses.
 
-    Without `page` and `per_page`: all licenses that match, oldest first. With either: one page, and headers
-    with the number of licenses and pages and with links to the pages beside it.
+    Without `page` and `per_page`, all matching licenses, the oldest first. With either of them, one page,
+    with headers that state the number of licenses and pages and link to the adjacent pages.
     """
     asked = call.parameters
     where = _filter(asked)
@@ -141,7 +141,7 @@ async def list_licenses(call: Call) -> Answer:
 async def create_license(call: Call) -> Answer:
     """Create a license.
 
-    `license_key` is required, in the body or in the query.
+    `license_key` is required, in the body or the query.
     """
     asked = call.parameters
     key = _license_key(asked)
@@ -154,7 +154,7 @@ async def create_license(call: Call) -> Answer:
 async def update_license(call: Call) -> Answer:
     """Change a license.
 
-    Changes the given fields only. PUT, PATCH and POST do the same.
+    Changes only the given fields. PUT, PATCH and POST are equivalent.
 
     `id`, `hash`, `times_activated`, `source`, `created_at`, `created_by`, `updated_at` and `updated_by` are
     read-only: if one of them is sent, or the body has an unknown field, nothing is changed.
@@ -185,7 +185,7 @@ async def delete_license(call: Call) -> Answer:
 
 
 def _fields(call: Call) -> dict[str, Any]:
-    """The fields of every command about one license."""
+    """The fields that every command about one license has."""
     return {
         "context": call.context,
         "license": call.key,
@@ -218,12 +218,12 @@ def _token(asked: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(token, str):
         raise e.InvalidParameters({"token": "must be a text"})
-    # A token of spaces stays one, which no activation has: without a token, every place would be meant.
+    # A token of spaces is kept, and matches no activation: without a token, every place would be given up.
     return token.strip() or token
 
 
 def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that create and update set, by the names they have in ``License``."""
+    """The fields that create and update set, under their names in ``License``."""
     values = parameters.read(asked, _PARSERS)
     if values.get("expires_at") is not None:
         values["valid_for"] = None
@@ -282,13 +282,13 @@ def _whole(value: object, most: int) -> int:
 
 
 def _address_of_page(call: Call, number: int) -> str:
-    """The same list's other page; credentials do not go into a link."""
+    """The URL of another page of the same list; links must not contain credentials."""
     query = [
         (name, value)
         for name, value in parse_qsl(call.scope["query_string"].decode("latin-1"))
         if name not in ("page", "consumer_key", "consumer_secret")
     ]
-    # One slash: two would name another host.
+    # One slash, because two would start the name of another host.
     path = "/" + call.scope["raw_path"].decode("ascii").lstrip("/")
     return f"{path}?{urlencode([*query, ('page', str(number))], safe='/')}"
 
@@ -296,8 +296,8 @@ def _address_of_page(call: Call, number: int) -> str:
 async def _stream(
     call: Call, where: license_model.LicenseFilter, first: tuple[LicenseRecord, ...]
 ) -> AsyncGenerator[bytes, None]:
-    """The list piece by piece, each read in a transaction of its own: no call waits for the whole list, and
-    the whole list is never in memory.
+    """The list in pieces, each read in a separate transaction: no call waits for the whole list, and it is
+    never in memory as a whole.
     """
     yield b'{"success":true,"data":[' + await asyncio.to_thread(wire.some_licenses, first)
     last = first
@@ -313,7 +313,7 @@ def _piece(where: license_model.LicenseFilter, after_id: int) -> FindLicenses:
 
 
 async def _next_piece(call: Call, query: FindLicenses) -> tuple[LicenseRecord, ...]:
-    """The next piece of a list that has begun; ask again while too many calls wait."""
+    """The next piece of a list that has begun; retry while too many calls wait."""
     while True:
         try:
             return await call.desk.query(query, call)  # type: ignore[no-any-return]

@@ -1,7 +1,6 @@
-"""The parameters of v2, and the schemas of its bodies.
+"""The parameters of v2, and the schemas of its answers.
 
-The handlers read parameters, and refuse wrong values in the words of the contract; the OpenAPI document
-describes both to readers.
+The handlers read the parameters, and refuse invalid values with the messages of the contract.
 """
 
 import re
@@ -22,25 +21,25 @@ Parameters = dict[str, Any]
 Result = TypeVar("Result")
 
 _MAX_FIELDS = 1000
-#: No parameter is a file, and each file costs a temporary file.
+#: No parameter is a file, and each one would create a temporary file.
 _MAX_FILES = 10
 _MAX_DEPTH = 32
 _STRING = re.compile(rb'"[^"]*"?')
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
-#: The longest ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046 §5.1.1), and
-#: the library that finds it takes quadratic time.
+#: The maximum length of the ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046
+#: §5.1.1), and the library that parses it takes quadratic time.
 _MAX_CONTENT_TYPE = 512
 _META = re.compile(r"meta\[([^\[\]]*)\]")
 
 
 class Number(float):
-    """A number in JSON that is not an integer; ``text`` is how it was sent."""
+    """A JSON number that is not an integer; ``text`` is its original form."""
 
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Read the text of a JSON number."""
+        """Parse the text of a JSON number."""
         number = super().__new__(cls, text)
         number.text = text
         return number
@@ -50,7 +49,7 @@ _decode = msgspec.json.Decoder(float_hook=Number).decode
 
 
 def parse_query(query: bytes) -> Parameters:
-    """The parameters of a query string, see ``_from_pairs``. Raises ``MalformedForm``."""
+    """The parameters in a query string, see ``_from_pairs``. Raises ``MalformedForm``."""
     if not query:
         return {}
     return _from_pairs(_pairs(query))
@@ -60,14 +59,14 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     parts = query.decode("utf-8", "replace").split("&")
     if len(parts) > _MAX_FIELDS:
         raise MalformedForm
-    # As urllib.parse.parse_qsl reads them, in less time.
+    # Like urllib.parse.parse_qsl, but faster.
     both = (part.partition("=") for part in parts if part)
     return [(unquote_plus(name), unquote_plus(value)) for name, _, value in both]
 
 
 def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
-    """Texts by name. ``meta[os]=linux`` goes into the object ``meta``; any other parameter with brackets, and
-    one that is sent twice, becomes a list, which no parameter may be.
+    """Strings by name. ``meta[os]=linux`` goes into the object ``meta``. Any other parameter with brackets,
+    or one that is sent twice, becomes a list, which no parameter accepts.
     """
     found: Parameters = {}
     for name, value in pairs:
@@ -82,7 +81,9 @@ def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
 
 
 def _add_to_meta(found: Parameters, name: str, value: Any) -> None:
-    """Add a text to the object ``meta``, unless that came in another form, too."""
+    """Add a string to the object ``meta``; if ``meta`` was also sent in another form, make it an invalid
+    list.
+    """
     meta = found.setdefault("meta", {})
     if isinstance(meta, dict) and name not in meta:
         meta[name] = value
@@ -91,8 +92,8 @@ def _add_to_meta(found: Parameters, name: str, value: Any) -> None:
 
 
 def require_single_values(asked: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise ``InvalidParameters`` for those of these parameters that came as a list or a map, or twice;
-    ``meta`` may be a map.
+    """Raise ``InvalidParameters`` for those of these parameters that were sent twice, or as a list or object;
+    ``meta`` may be an object.
     """
     reasons = {
         name: "must be one value, sent once"
@@ -104,7 +105,7 @@ def require_single_values(asked: Mapping[str, Any], names: Collection[str]) -> N
 
 
 def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
-    """The values of those parameters that were sent. Raises ``InvalidParameters`` for all bad ones."""
+    """Parse those of the parameters that were sent. Raises ``InvalidParameters`` with all invalid ones."""
     values, reasons = {}, {}
     for name, parse in parsers.items():
         if name in asked:
@@ -118,8 +119,8 @@ def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]
 
 
 def parse_body(kind: bytes, body: bytes) -> Parameters:
-    """The parameters of a body whose ``Content-Type`` is ``kind``; none when it is empty, ``{}``, ``[]`` or
-    ``null``. Raises ``MalformedJson``, ``BodyNotAnObject`` or ``MalformedForm``.
+    """The parameters in a body with the ``Content-Type`` ``kind``; none if the body is empty, ``{}``, ``[]``
+    or ``null``. Raises ``MalformedJson``, ``BodyNotAnObject`` or ``MalformedForm``.
     """
     media_type = kind.partition(b";")[0].strip().lower()
     if media_type == b"multipart/form-data":
@@ -128,25 +129,25 @@ def parse_body(kind: bytes, body: bytes) -> Parameters:
 
 
 def _parse(kind: bytes, body: bytes) -> Parameters:
-    # Whatever its header is: no form has a field whose name begins so, and the commonest mistake with JSON
-    # is to forget the header.
+    # Regardless of the header: no form has a field whose name begins like this, and forgetting the header is
+    # the most common mistake with JSON.
     looks_like_json = body.lstrip()[:1] in (b"{", b"[", b'"')
     if kind == b"application/json" or kind.endswith(b"+json") or looks_like_json:
         return _json(body)
     if body and kind != b"application/x-www-form-urlencoded":
-        # Without its token, a call that gives up one place would give up every place.
+        # Ignoring the body would lose the token, and a call that gives up one place would give up all.
         raise MalformedForm
     return _from_pairs(_pairs(body))
 
 
 def _at_once(parsing: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a parser that never waits, because it has its whole input."""
+    """The result of a coroutine that never waits, because it has its whole input."""
     try:
         parsing.send(None)
     except StopIteration as end:
         result: Result = end.value
         return result
-    # It waits for a thread that writes a large file to the disk.
+    # It waits: a thread is writing a large file to the disk.
     parsing.close()
     raise MalformedForm
 
@@ -155,7 +156,7 @@ async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
     async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
-    # Only the boundary: the client must not choose one of Python's codecs.
+    # Keep only the boundary: the client must not choose one of Python's codecs.
     if len(kind) > _MAX_CONTENT_TYPE:
         raise MalformedForm
     _, options = parse_options_header(kind)
@@ -171,7 +172,7 @@ async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
     except (MultiPartException, KeyError, ValueError, LookupError):
         raise MalformedForm from None
     try:
-        # No parameter may be a file, and a file must not count as a parameter that was not sent.
+        # No parameter may be a file, but a file must not be mistaken for a parameter that was not sent.
         return [(name, value if isinstance(value, str) else []) for name, value in form.multi_items()]
     finally:
         await form.close()
@@ -187,7 +188,7 @@ def _json(body: bytes) -> Parameters:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         raise MalformedJson from None
     if value is None or value == []:
-        # PHP writes an empty map as a list.
+        # PHP encodes an empty map as a list.
         return {}
     if not isinstance(value, dict):
         raise BodyNotAnObject
@@ -195,10 +196,10 @@ def _json(body: bytes) -> Parameters:
 
 
 def _is_deeper(body: bytes, levels: int) -> bool:
-    """Whether JSON has more levels of lists and objects, or brackets that do not fit together.
+    """Whether the JSON has more levels of lists and objects, or unbalanced brackets.
 
-    Each step takes the innermost level away; all of them are searches and replacements, which cost far less
-    than decoding.
+    Each step removes the innermost level. All steps are searches and replacements, which cost far less than
+    decoding.
     """
     without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = _STRING.sub(b"", without_escapes).translate(_ONE_KIND, _NO_BRACKETS)
@@ -211,7 +212,9 @@ def _is_deeper(body: bytes, levels: int) -> bool:
 
 
 def require_own_product(call: Call, values: Mapping[str, Any]) -> None:
-    """Raise ``InvalidParameters`` where an API key for one product names another for a license, or none."""
+    """Raise ``InvalidParameters`` if an API key for one product sets another product for a license, or
+    none.
+    """
     only = call.only_product_id
     if only is not None and values.get("product_id", only) != only:
         raise InvalidParameters({"product_id": f"must be {only}: the API key is for this product"})
@@ -223,7 +226,7 @@ MAX_TEXT_LENGTH = 255
 
 
 class Activation(Struct, gc=False):
-    """One place taken on a license."""
+    """One place that was taken on a license."""
 
     id: int
     token: str
@@ -239,7 +242,7 @@ class Activation(Struct, gc=False):
 
 
 class _License(Struct, rename="camel", gc=False):
-    """The fields that every answer about a license begins with."""
+    """The fields with which every license in an answer begins."""
 
     id: int
     order_id: int | None
@@ -270,28 +273,28 @@ class LicenseWithActivations(License, rename="camel", gc=False):
 
 
 class ValidatedLicense(License, rename="camel", gc=False):
-    """A license as validation reports it."""
+    """A license, as validation returns it."""
 
     remaining_activations: int | None
     activation_data: list[Activation]
 
 
 class ActivatedLicense(_License, rename="camel", gc=False):
-    """A license with the activation that the call has created or reactivated."""
+    """A license with the activation that the call created or reactivated."""
 
     updated_at: str
     activation_data: Activation
 
 
 class DeactivatedLicense(_License, rename="camel", gc=False):
-    """A license with what the call has deactivated."""
+    """A license with the activations that the call deactivated."""
 
     updated_at: str
     activation_data: Activation | list[Activation]
 
 
 class Generator(Struct, rename="camel"):
-    """A recipe for license keys. Four of its numbers are text, as typed clients of the format expect."""
+    """A recipe for license keys. Four of its numbers are strings, as typed clients of this format expect."""
 
     id: int
     name: str
@@ -309,12 +312,12 @@ class Generator(Struct, rename="camel"):
     updated_by: str | None
 
 
-#: The names of the parameters of a new license or a change to one.
+#: The parameters for creating or changing a license.
 LICENSE_PARAMETERS = (
     *("license_key", "order_id", "product_id", "user_id"),
     *("status", "expires_at", "valid_for", "times_activated_max"),
 )
-#: Those of a new generator or a change to one, of generating, and of a list of licenses.
+#: The parameters for creating or changing a generator, for generating licenses, and for listing licenses.
 GENERATOR_PARAMETERS = (
     *("name", "charset", "chunks", "chunk_length"),
     *("times_activated_max", "separator", "prefix", "suffix", "expires_in"),

@@ -1,7 +1,7 @@
-"""The relay, for the days of moving: a license that is unknown here is asked for where it was before.
+"""The relay, for the time of a migration: it fetches licenses that are unknown here from the old system.
 
-Programs call Keywright already; their license is still in *License Manager for WooCommerce*. The first call
-about it asks there, imports it, and is then answered as every call is.
+Programs already call Keywright, but their license is still in *License Manager for WooCommerce*. The first
+call about a license fetches it from there and imports it; then it is answered as usual.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ from keywright.provisioning.importers.model import ImportedLicense, ImportLicens
 from keywright.provisioning.importers.rows import address_keeper
 from keywright.provisioning.importers.run import split
 
-#: How long a call waits for the other system, in seconds, and how many questions it gets at once.
+#: The timeout for the old system, in seconds, and the maximum number of concurrent requests to it.
 TIMEOUT, MAX_AT_ONCE = 3.0, 8
-#: The largest answer, in bytes.
+#: The maximum size of an answer, in bytes.
 _MAX_BYTES = 16 * 1024**2
-#: How many questions about keys that are unknown there, too, an address may cause in a minute.
+#: How many requests for keys that are unknown there, too, an address may cause per minute.
 UNKNOWN_PER_MINUTE = 60
-#: How long such a key is not asked for again, in seconds, and how many are remembered.
+#: How long results are cached, in seconds, and how many.
 REMEMBER_FOR, MAX_REMEMBERED = 300.0, 10_000
-#: Failures are logged at most this often, in seconds.
+#: The shortest interval between log lines about failures, in seconds.
 _LOG_INTERVAL = 10.0
-#: The keys that the plugin takes in a path.
+#: The keys that the plugin accepts in a path.
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,255}")
 
 log = logging.getLogger(__name__)
@@ -54,20 +54,21 @@ AnswerCall = Callable[[Call], Awaitable[Answer]]
 
 
 class Relay:
-    """Asks the other system for licenses, each once. Belongs to one event loop."""
+    """Fetches licenses from the old system, each once. Belongs to one event loop."""
 
     def __init__(self, settings: Settings, client: LmfwcClient, desk: Desk) -> None:
         self._settings, self._client, self._desk = settings, client, desk
         self._threads = ThreadPool(MAX_AT_ONCE, MAX_AT_ONCE, "relay")
         self._limit = RateLimit(UNKNOWN_PER_MINUTE)
-        #: The questions that run, by the digest of the key: whether its license came, None without an answer.
+        #: The running requests by digest of the key; the result is whether the license was imported, or None
+        #: on failure.
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
-        #: The keys that were asked for: the end of that time, and whether the license came.
+        #: The cache by digest of the key: its expiry, and whether the license was imported.
         self._asked: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
         self._log_again_at = 0.0
 
     def wrap(self, address: Address) -> Address:
-        """The address, whose core calls ask for unknown licenses."""
+        """The address with its core calls changed to fetch unknown licenses."""
         actions = {
             method: one._replace(answer=partial(self._answer, one.answer)) if one.right is Right.CORE else one
             for method, one in address.actions.items()
@@ -75,25 +76,25 @@ class Relay:
         return Address(address.words, actions)
 
     async def close(self) -> None:
-        """Return when all questions are answered; each has a deadline."""
+        """Return when all requests are finished; each has a timeout."""
         await asyncio.gather(*self._running.values())
         self._threads.executor.shutdown(wait=False)
 
     async def _answer(self, answer: AnswerCall, call: Call) -> Answer:
         try:
             if call.has_secret_key and b"idempotency-key" in call.headers:
-                # A refusal would be kept, and given again when the license is here.
+                # A stored refusal would be repeated after the license is here.
                 await self._desk.query(Validate(key=call.key), call)
             return await answer(call)
         except UnknownLicense:
-            # Nothing has been decided for this call.
+            # Nothing was changed for this call.
             call.is_begun = False
             if not await self._find_there(call):
                 raise
         return await answer(call)
 
     async def _find_there(self, call: Call) -> bool:
-        """Whether the license of this call has come. Raises ``OldSystemUnavailable`` or
+        """Whether the license of this call was imported. Raises ``OldSystemUnavailable`` or
         ``RateLimited``.
         """
         name = digest(call.key)
@@ -101,7 +102,7 @@ class Relay:
             return False
         until, has_come = self._asked.get(name, (0.0, False))
         if until > monotonic():
-            # It may have come after this call was refused.
+            # It may have been imported after this call was refused.
             return has_come
         question = self._running.get(name)
         if question is None:
@@ -112,7 +113,7 @@ class Relay:
             question = asyncio.create_task(self._ask(call.key, name, source))
             self._running[name] = question
         try:
-            # The answer is of use to the next call, also when this one waits no longer.
+            # The next call can use the answer even if this one no longer waits.
             outcome = await asyncio.wait_for(asyncio.shield(question), TIMEOUT)
         except TimeoutError:
             raise OldSystemUnavailable from None
@@ -121,7 +122,7 @@ class Relay:
         return outcome
 
     async def _ask(self, key: str, name: bytes, source: str) -> bool | None:
-        """Ask for a license and import it: True; False where it is unknown; None without an answer."""
+        """Fetch and import a license: True on success, False if it is unknown, None on failure."""
         try:
             license = await self._threads.run(partial(self._fetch, key))
             if license is not None:
@@ -141,7 +142,7 @@ class Relay:
             await self._desk.execute(ImportLicenses(context=context, source="relay", licenses=batch))
 
     def _fetch(self, key: str) -> ImportedLicense | None:
-        """The license with this key; None where it is unknown. Slow: runs in a thread."""
+        """The license with this key, or None if it is unknown. Blocks: call it in a thread."""
         try:
             item = self._client.get_license(key)
         except ShopRefusal as refusal:
@@ -154,7 +155,7 @@ class Relay:
         license = read_license(item, plugin)
         if license is None or license.key != key:
             raise ShopUnavailable("its answer is another license")
-        # No id of an activation was reserved.
+        # No IDs were reserved for the activations.
         return replace(license, activations=tuple(replace(one, id=None) for one in license.activations))
 
     def _remember(self, name: bytes, *, has_come: bool) -> None:
@@ -166,7 +167,7 @@ class Relay:
     def _log(self, problem: Exception) -> None:
         if monotonic() >= self._log_again_at:
             self._log_again_at = monotonic() + _LOG_INTERVAL
-            # A refusal of the plugin can have the license key in it.
+            # A refusal by the plugin can contain the license key.
             text = problem.code if isinstance(problem, ShopRefusal | KeywrightError) else str(problem)
             log.warning("the relay's other system does not give a license: %s", text)
 
@@ -177,7 +178,7 @@ def _now() -> datetime:
 
 @asynccontextmanager
 async def open_relay(settings: Settings, desk: Desk) -> AsyncIterator[Relay | None]:
-    """The relay, if the settings name another system."""
+    """Open the relay, if the settings name an old system."""
     key, secret = settings.relay_consumer_key, settings.relay_consumer_secret
     if settings.relay_url is None or key is None or secret is None:
         yield None

@@ -1,4 +1,4 @@
-"""The v2 interface as a table: which address and method does what, and who may call it."""
+"""The table of v2's routes: what each method does at each address, and who may call it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from keywright.http.v2.wire import NO_SENTENCES, Sentences
 
 
 def parse_setting(setting: str) -> list[str]:
-    """The words of a setting such as ``api_root``."""
+    """The path segments in a setting such as ``api_root``."""
     return [word for word in setting.split("/") if word]
 
 
 def decode_words(words: Sequence[bytes]) -> list[str]:
-    """The words of a path, each percent-decoded once; bytes that are not UTF-8 become lone surrogates."""
+    """The path segments, each percent-decoded once; bytes that are not UTF-8 become lone surrogates."""
     return [
         unquote_to_bytes(word).decode("utf-8", "surrogateescape") if b"%" in word else word.decode("latin-1")
         for word in words
@@ -27,14 +27,14 @@ def decode_words(words: Sequence[bytes]) -> list[str]:
 
 
 def to_text(word: str) -> str:
-    """The word with U+FFFD for bytes that are not UTF-8."""
+    """The segment with U+FFFD for bytes that are not UTF-8."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def parse_rest_route(value: bytes) -> list[str]:
-    """The words of a ``rest_route`` parameter as it is in the query, decoded once.
+    """The path segments in the raw value of a ``rest_route`` parameter, decoded once.
 
-    A value with unescaped slashes is read like a path.
+    A value with unescaped slashes is treated as a path.
     """
     value = value.replace(b"+", b"%20")
     if b"/" in value:
@@ -43,7 +43,7 @@ def parse_rest_route(value: bytes) -> list[str]:
 
 
 def join_key(words: list[str]) -> list[str]:
-    """The words below ``v2``, with a key that was split at its slashes as one word."""
+    """The segments below ``v2``, with a license key that was split at its slashes joined into one segment."""
     if words[:1] != ["licenses"] or len(words) < 3:
         return words
     start = 2 if words[1] in ("activate", "validate", "deactivate") else 1
@@ -53,8 +53,8 @@ def join_key(words: list[str]) -> list[str]:
 class Action(NamedTuple):
     """The action of a method at an address.
 
-    ``takes`` names its parameters; ``sentences`` are its own words for some refusals. ``unreadable`` is the
-    refusal of a body that is neither a form nor an object.
+    ``takes`` lists its parameters; ``sentences`` replaces messages of some errors. ``unreadable`` is the
+    error for a body that is neither a form nor an object.
     """
 
     operation: str
@@ -66,7 +66,7 @@ class Action(NamedTuple):
     unreadable: type[e.KeywrightError] | None = None
 
 
-#: The words of a path and what each method does there.
+#: The path segments and the action of each method.
 Address = routing.Address[Action]
 
 _ACTIVATE = Action(
@@ -113,7 +113,7 @@ _UPDATE = Action(
     Right.WRITE,
     licenses.update_license,
     takes=parameters.LICENSE_PARAMETERS,
-    # The contract's refusal of an empty body.
+    # The contract's error for an empty body.
     unreadable=e.NothingToChange,
 )
 _DELETE = Action(
@@ -185,7 +185,7 @@ ADDRESSES: list[Address] = [
 
 
 def refusing(address: Address) -> Address:
-    """The address, where ``validate`` refuses what ``activate`` does."""
+    """The address, with a ``validate`` that refuses what ``activate`` refuses."""
     actions = {
         method: one._replace(answer=licenses.validate_or_refuse) if one.operation == "validate" else one
         for method, one in address.actions.items()

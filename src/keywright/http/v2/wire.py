@@ -1,7 +1,7 @@
-"""Write the answers of v2: records, and errors as the catalog of errors describes them.
+"""Serialize the answers of v2: records, and errors as the error catalog describes them.
 
-Licenses and generators are written in camelCase, activations in snake_case; moments are
-``YYYY-MM-DD HH:MM:SS`` in UTC. Functions without an underscore write whole bodies, with their envelope.
+Licenses and generators are in camelCase, activations in snake_case; times are ``YYYY-MM-DD HH:MM:SS`` in UTC.
+Public functions return whole bodies, including the envelope.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,17 +21,17 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
 from keywright.provisioning.policies.model import Policy
 
-#: Another sentence for an error, where an operation has its own words.
+#: Messages that replace those of the errors for an operation.
 Sentences = Mapping[type[e.KeywrightError], str]
 
 NO_SENTENCES: Sentences = MappingProxyType({})
 
-#: The answers to the errors that calls of v2 meet, in the catalog's order. ``Unavailable`` is a group.
+#: The answers for the errors of v2 calls, in catalog order. ``Unavailable`` is only a group.
 PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
     kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None and kind is not e.Unavailable
 }
 
-#: The errors of requests that could not be read.
+#: The errors that count as malformed requests.
 MALFORMED = frozenset(kind for kind, problem in PROBLEMS.items() if problem.status == 400)
 
 
@@ -41,7 +41,7 @@ def write_error(error: e.KeywrightError, sentences: Sentences = NO_SENTENCES) ->
 
 
 def write(error: e.KeywrightError, sentences: Sentences) -> tuple[int, bytes]:
-    """The status and the body of this error."""
+    """The status and the body for an error."""
     status, code, sentence = error.v2 or PROBLEMS[e.Fault]
     message = error.fill(sentences.get(type(error), sentence))
     data: dict[str, Any] = {"status": status}
@@ -57,12 +57,12 @@ _Record = TypeVar("_Record")
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 
-#: The number of licenses of a list that are written at once.
+#: How many licenses of a list are encoded at once.
 _CHUNK = 10
 
 
 def success(data: object) -> bytes:
-    """A whole answer of success."""
+    """The body of a successful answer."""
     return b'{"success":true,"data":%b}' % encode(data)
 
 
@@ -89,36 +89,36 @@ def validation(record: LicenseRecord) -> bytes:
 
 
 def license_with_activations(record: LicenseRecord) -> bytes:
-    """The answer to get."""
+    """The answer to get a license."""
     return success(_with_activations(record))
 
 
 def license_alone(record: LicenseRecord) -> bytes:
-    """The answer to create and update."""
+    """The answer to create and update a license."""
     return success(_license_alone(record.license))
 
 
 def licenses_alone(records: Sequence[LicenseRecord]) -> bytes:
-    """The answer to generate."""
+    """The answer to generate licenses."""
     return success([_license_alone(one.license) for one in records])
 
 
 def licenses_with_activations(records: Sequence[LicenseRecord]) -> bytes:
-    """One page of a list."""
+    """The answer with one page of licenses."""
     return b'{"success":true,"data":[%b]}' % some_licenses(records)
 
 
 def some_licenses(records: Sequence[LicenseRecord]) -> bytes:
-    """Some of a list's licenses, comma-separated, without brackets: a piece of an answer.
+    """Some licenses of a list, comma-separated and without brackets: a part of a body.
 
-    They are written a few at a time: a thread that writes very many at once keeps the others waiting.
+    They are encoded a few at a time: encoding very many at once would hold up the other threads.
     """
     few = (records[start : start + _CHUNK] for start in range(0, len(records), _CHUNK))
     return b",".join(encode([_with_activations(one) for one in some])[1:-1] for some in few)
 
 
 def generator(one: Policy) -> bytes:
-    """The answer about one generator."""
+    """The answer with one generator."""
     return success(_generator(one))
 
 
@@ -128,11 +128,11 @@ def generators(many: Sequence[Policy]) -> bytes:
 
 
 def nothing(_outcome: object) -> bytes:
-    """The answer to delete."""
+    """The answer to a deletion."""
     return b'{"success":true,"data":[]}'
 
 
-# Many records have the same times; see ``db.rows.to_datetime``.
+# Cached, because many records have the same times; see ``db.rows.to_datetime``.
 _text = lru_cache(maxsize=8192)(write_time)
 
 
@@ -155,7 +155,7 @@ def _with_activations(record: LicenseRecord) -> parameters.LicenseWithActivation
 
 
 def _license(record: Callable[..., _Record], one: License, *others: object) -> _Record:
-    """A record of the license, with its other fields."""
+    """Build a record of the license, with its additional fields."""
     return record(
         one.id,
         one.order_id,
@@ -174,7 +174,7 @@ def _license(record: Callable[..., _Record], one: License, *others: object) -> _
 
 
 def _authors(one: License) -> tuple[int, str, int | None]:
-    """Created by; updated at; updated by."""
+    """Created by, updated at, updated by."""
     return one.created_by or 0, _text(one.updated_at), one.updated_by
 
 
@@ -199,7 +199,9 @@ def _activation(one: Activation) -> parameters.Activation:
 
 
 def _meta_data(one: Activation) -> Mapping[str, str] | None:
-    """The metadata that came over v2. A device of v3 has any JSON there, on which typed clients break."""
+    """The metadata if it was sent over v2. Over v3 it can be any JSON, which typed clients of v2 cannot
+    read.
+    """
     if one.meta_data is None or one.fingerprint or one.platform or one.app_version:
         return None
     return one.meta_data if all(isinstance(value, str) for value in one.meta_data.values()) else None
