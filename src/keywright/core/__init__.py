@@ -1,1 +1,1 @@
-"""Errors, commands, parsing and cryptography: no driver, no clock, no environment."""
+"""Errors, commands, parsing and cryptography. Nothing here uses a database, the clock or the environment."""

@@ -1,4 +1,4 @@
-"""Commands and queries: requests to change and to read, with everything that deciding them needs."""
+"""Commands and queries: requests to change and to read, with all input that their handlers need."""
 
 from collections.abc import Callable, Collection
 from datetime import datetime
@@ -10,7 +10,7 @@ import msgspec
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """The source of a command: ``actor`` is ``program``, ``api_key:7``, ``cli:root`` and the like;
-    ``subject`` is the account of a user who signs in with the company's provider.
+    ``subject`` is the account of a user who signs in through the company's identity provider.
     """
 
     actor: str
@@ -20,7 +20,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):
-    """When a command was given, from where, and by which API key or user (its number)."""
+    """When and from where a command was sent, and the ID of the API key or user that sent it."""
 
     now: datetime
     origin: Origin
@@ -28,34 +28,35 @@ class Context(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def api_key_id(self) -> int | None:
-        """The number of the API key; None for a user of the pages."""
+        """The ID of the API key; None for a user of the pages."""
         return None if self.origin.actor.startswith("user:") else self.by
 
 
 class Cost(Enum):
-    """The amount of work in a command or query: the desk chooses its lane, thread and timeout by it."""
+    """The cost of a command or query, by which the desk chooses its lane, thread and timeout."""
 
-    #: Little: many are decided in one transaction.
+    #: Low: many are executed in one transaction.
     BATCHED = auto()
-    #: More: decided alone, in another thread.
+    #: Medium: executed alone, in another thread.
     ALONE = auto()
-    #: Much: alone, and the database may take long.
+    #: High: executed alone, with a long timeout.
     LONG = auto()
-    #: A step of a job: alone; the desk breaks it off when it takes too long.
+    #: A step of a job: executed alone, and interrupted if it takes too long.
     STEP = auto()
-    #: A question about very many licenses.
+    #: A query about very many licenses.
     LIST = auto()
-    #: A question about the events: many may wait for them.
+    #: A query of the event feed, for which many callers may wait.
     FEED = auto()
-    #: A question about a license with very many activations.
+    #: A query about a license with very many activations.
     LARGE = auto()
 
 
 class IdempotentCall(msgspec.Struct, frozen=True):
-    """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest`` what it
-    asked for, and ``write_answer`` turns an outcome into the status and body to keep; into None where the
-    call changed nothing, and is decided again. Without ``keeps_refusals``, so is a refusal. ``owner`` is a
-    hash of the license key where the caller has nothing else: of one owner, only so much is kept.
+    """A call that its caller may repeat. ``scope`` identifies the call (32 bytes), and ``request_digest``
+    what it asked for. ``write_answer`` converts an outcome to the status and body to store; None if the call
+    changed nothing, so that a repeated call is executed again. The same applies to refusals without
+    ``keeps_refusals``. ``owner`` is a hash of the license key if the caller has no other credential; the size
+    of an owner's stored answers is limited.
     """
 
     scope: bytes
@@ -69,24 +70,24 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A request to change something."""
 
     cost: ClassVar[Cost] = Cost.BATCHED
-    #: Whether the server gives this command itself, again and again: it does not wait for other processes,
-    #: and failures are for the loop that gives it to report.
+    #: Whether the server sends this command periodically: it does not wait for other processes, and the loop
+    #: that sends it reports failures.
     is_internal: ClassVar[bool] = False
 
     context: Context
     idempotency: IdempotentCall | None = None
-    #: Called with what is to be changed, as it is now; raises ``ChangedMeanwhile`` when the caller has named
-    #: another version of it.
+    #: Called with the current state of what is to be changed; raises ``ChangedMeanwhile`` if the caller named
+    #: another version.
     precondition: Callable[[Any], None] | None = None
 
     @property
     def parts(self) -> "Collection[Command]":
-        """The commands that this one is made of: itself, or the changes that it carries."""
+        """The commands that this one consists of: itself, or the changes that it wraps."""
         return (self,)
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The licenses that deciding the command locks, by key or by id."""
+        """The licenses that the command locks, by key or ID."""
         return ()
 
 
@@ -97,6 +98,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rerouted(NamedTuple):
-    """The outcome of a query that costs more than it promised: this one is to be asked instead."""
+    """The outcome of a query that is more expensive than its cost states; execute this query instead."""
 
     query: Query

@@ -1,7 +1,7 @@
-"""Types of the fields of nouns: what may be set, how a value is finished, what it means.
+"""Types of the fields of nouns: which values are valid, how they are converted, and what they mean.
 
-A member's type states what may be sent, with msgspec's limits. ``Parse`` in its annotation finishes the
-value, so that a handler receives it ready to use::
+A member's type states what may be sent, with msgspec's constraints. ``Parse`` in its annotation converts the
+value, so that handlers receive it ready to use::
 
     class ProductFields(Fields):
         name: Annotated[Name, about("Its name.", "Paint")] | UnsetType = UNSET  # UNSET: it was not sent
@@ -19,17 +19,17 @@ from keywright.core import parsing
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
-#: A license key and an activation's token for the examples of the documents.
+#: A license key and an activation token for examples in the documentation.
 EXAMPLE_KEY = "KW7Q-2MXD-94TB-VH3C"
 EXAMPLE_TOKEN = "8d0f3b6e52c94a17a1c05de98b7f24630c5e1d9a"  # noqa: S105 (no secret)
 
 
 class Fields(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What may be set of a noun, or an object in that; unknown members are refused."""
+    """The fields that can be set on a noun, or an object in one of them; unknown members are refused."""
 
 
 class Parse(NamedTuple):
-    """Finishes a value of the annotated type: returns one of the same type, or raises ``ValueError`` with a
+    """Converts a value of the annotated type: returns one of the same type, or raises ``ValueError`` with a
     reason such as "must be …".
     """
 
@@ -37,9 +37,9 @@ class Parse(NamedTuple):
 
 
 def about(description: str, *examples: object, label: str = "", hint: str | None = None, **more: Any) -> Meta:
-    """The description of a member, and examples of its values. Forms and the history show a member with a
-    ``label``; forms show ``hint`` in place of the description. Pages translate both. ``more`` is what else a
-    door needs: the ``rows`` of a field, the text for ``none``, the ``bounds`` of a number, an ``option``.
+    """Describe a member, with examples of its values. Forms and the history show only members with a
+    ``label``; forms show ``hint`` instead of the description. Pages translate both. ``more`` is for the
+    interfaces: the ``rows`` of a field, the text for ``none``, the ``bounds`` of a number, an ``option``.
     """
     extra = {"label": label, "hint": description if hint is None else hint, **more}
     return Meta(description=description, examples=list(examples) or None, extra=extra if label else None)
@@ -63,15 +63,16 @@ def _parse_text(text: str) -> str:
 
 
 def text(max_length: int) -> Any:
-    """A text of 1 to ``max_length`` characters."""
+    """A string of 1 to ``max_length`` characters."""
     return Annotated[str, Meta(min_length=1, max_length=max_length), Parse(_parse_text)]
 
 
-#: A moment in RFC 3339, with an offset; finished: in UTC and whole seconds.
+#: A time in RFC 3339 with an offset; converted to UTC in whole seconds.
 Time = Annotated[datetime, Meta(tz=True), Parse(_to_utc)]
-#: The number of a license, policy and so on.
+#: The ID of a license, policy and so on.
 Id = Annotated[int, Meta(ge=1, le=parsing.MAX_ID, extra_json_schema={"format": "int64"})]
-#: The largest number that a caller may give to a product or a customer: every reader of JSON reads it.
+#: The largest ID that a caller may choose for a product or a customer: the largest integer that every JSON
+#: parser reads exactly.
 MAX_OWN_ID = 2**53 - 1
 OwnId = Annotated[int, Meta(ge=1, le=MAX_OWN_ID)]
 Name = Annotated[str, Meta(min_length=1, max_length=parsing.MAX_NAME_LENGTH), Parse(parsing.parse_name)]
@@ -86,7 +87,7 @@ Metadata = Annotated[
     about("A JSON object with anything else; a change is merged with it, and null removes."),
 ]
 
-#: Returns the finished value; raises ``ValueError`` or ``ValueRefusal`` for one that ``Parse`` refuses.
+#: Returns the converted value; raises ``ValueError`` or ``ValueRefusal`` if ``Parse`` refuses it.
 Finish = Callable[[Any], Any]
 
 
@@ -96,16 +97,16 @@ def list_changes(body: Struct) -> dict[str, Any]:
 
 
 def copy_as(kind: type[AnyStruct], one: Any, **others: Any) -> AnyStruct:
-    """A struct of this type with the fields that ``one`` has under the same names, but for the ``others``,
-    which are given.
+    """Build a struct of this type from the fields of ``one`` with the same names; ``others`` are given
+    explicitly.
     """
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(one, name) for name in names}, **others)
 
 
 def split_type(kind: Any) -> tuple[Any, bool]:
-    """The one type of a union beside None and UNSET, and whether None is allowed; a union of several types
-    stays as it is.
+    """The single type in a union with None or UNSET, and whether None is allowed. A union of several types is
+    returned unchanged.
     """
     if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in (Union, UnionType):
         single, is_nullable = split_type(get_args(kind)[0])
@@ -117,17 +118,19 @@ def split_type(kind: Any) -> tuple[Any, bool]:
 
 
 def strip_annotations(kind: Any) -> Any:
-    """The type without its ``Annotated``."""
+    """The type without ``Annotated``."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def is_struct(kind: Any) -> bool:
-    """Whether values of the type are objects with members of their own."""
+    """Whether the type is a struct."""
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 def build_finish(kind: Any) -> Finish | None:
-    """A function that finishes values of the type; None where there is nothing to finish. Slow: keep it."""
+    """Build the function that converts values of the type; None if there is nothing to convert. Slow: cache
+    it.
+    """
     kind, _ = split_type(kind)
     inner = _build_inner(strip_annotations(kind))
     steps = [] if inner is None else [inner]
@@ -144,7 +147,7 @@ def build_finish(kind: Any) -> Finish | None:
 
 
 def _build_inner(kind: Any) -> Finish | None:
-    """The same for the members or items of values."""
+    """Build the function that converts the members or items of values."""
     if is_struct(kind):
         return _build_of_struct(kind)
     origin, arguments = get_origin(kind), get_args(kind)

@@ -1,4 +1,4 @@
-"""Signatures that a vendor makes of files: Ed25519, bare or as minisign writes it.
+"""A vendor's signatures of files: Ed25519, either raw or in minisign's format.
 
 The format of minisign: https://jedisct1.github.io/minisign/, "Signature format" and "Public key format".
 """
@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 _KEY, _SIGNATURE, _KEY_ID = 32, 64, 8
 _PURE, _PREHASHED = b"Ed", b"ED"
 _TRUSTED = "trusted comment: "
-#: The largest text of a signature, in characters.
+#: The maximum length of a signature, in characters.
 MAX_SIGNATURE = 4_000
 
 
 def parse_public_key(text: str) -> str:
-    """A public key as base64: 32 bytes of Ed25519, or 42 as minisign writes them; Tauri's key, which is the
-    base64 of minisign's whole file, becomes that. Raises ``ValueError``.
+    """A public key as base64: 32 bytes for Ed25519, or 42 for minisign. Tauri's key, the base64 of minisign's
+    whole file, is unwrapped. Raises ``ValueError``.
     """
     decoded = _decode(_unwrap(text))
     is_minisign = len(decoded) == 2 + _KEY_ID + _KEY and decoded[:2] == _PURE
@@ -30,7 +30,7 @@ def parse_public_key(text: str) -> str:
 
 
 def is_signed_by(keys: Sequence[str], signature: str, content: bytes | memoryview) -> bool:
-    """Whether one of these public keys has made the signature of these bytes."""
+    """Whether the signature of these bytes is valid for one of these public keys."""
     try:
         return any(_verify(base64.b64decode(one), signature, content) for one in keys)
     except ValueError:
@@ -53,7 +53,7 @@ def _verify(key: bytes, signature: str, content: bytes | memoryview) -> bool:
 
 
 def _is_comment_valid(public: Ed25519PublicKey, bare: bytes, lines: Sequence[str]) -> bool:
-    """Whether the trusted comment, if there is one, is signed, too."""
+    """Whether the signature of the trusted comment is valid, if there is a comment."""
     comments = [index for index, line in enumerate(lines) if line.startswith(_TRUSTED)]
     if not comments:
         return True
@@ -71,7 +71,7 @@ def _is_valid(public: Ed25519PublicKey, signature: bytes, content: bytes | memor
 
 
 def _unwrap(text: str) -> str:
-    """The line with the key in minisign's file, or in the base64 of that."""
+    """The line with the key in minisign's file, or in the base64 of that file."""
     lines = [one for one in _unwrapped_lines(text) if not one.startswith("untrusted comment:")]
     return lines[0] if lines else ""
 

@@ -1,4 +1,4 @@
-"""Metadata: a JSON object that vendors keep beside a product, a customer or a license."""
+"""Metadata: a JSON object that vendors store with a product, customer or license."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -15,14 +15,14 @@ AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 
 def read_metadata(text: str | None) -> dict[str, Any]:
-    """The metadata in a column; empty for None."""
+    """Parse the metadata in a column; empty for None."""
     return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
 
 
 def merge_metadata(text: str | None, patch: Mapping[str, Any] | None) -> str | None:
-    """Metadata changed by a JSON merge patch (RFC 7396); None removes all of it.
+    """Apply a JSON Merge Patch (RFC 7396) to metadata; None removes all of it.
 
-    Raises ``InvalidParameters`` where the outcome is too large.
+    Raises ``InvalidParameters`` if the result is too large.
     """
     merged = None if patch is None else _merge(read_metadata(text), patch)
     try:
@@ -32,7 +32,7 @@ def merge_metadata(text: str | None, patch: Mapping[str, Any] | None) -> str | N
 
 
 def change_fields(before: AnyStruct, fields: Struct) -> AnyStruct:
-    """Change the fields that are set; ``metadata`` is a JSON merge patch. Raises ``InvalidParameters``."""
+    """Change the fields that are set; ``metadata`` is a JSON Merge Patch. Raises ``InvalidParameters``."""
     changes = list_changes(fields)
     if "metadata" in changes:
         text = merge_metadata(parse_metadata(before.metadata), changes["metadata"])  # type: ignore[attr-defined]

@@ -1,11 +1,11 @@
-"""Nouns, which every door creates, shows, lists, changes and deletes; pages of lists by keyset.
+"""Nouns, which all interfaces create, show, list, change and delete; keyset pagination of lists.
 
-What may be set of a noun is one struct. v3, the terminal, the pages and the documents read its members::
+One struct has the fields that can be set on a noun. v3, the terminal, the pages and the documents read it::
 
     class ProductFields(Fields):
         name: Annotated[Name, about("Its name.", "Paint", label="Name")] | UnsetType = UNSET
 
-Its rules are functions of its handlers.
+The rules of a noun are functions in its handlers.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,18 +23,18 @@ from keywright.core.command import Command, Query
 from keywright.core.fields import Fields, Time, about, build_finish, split_type, strip_annotations
 from keywright.core.parsing import parse_integer, parse_metadata, parse_time
 
-#: The highest number of matches that is counted.
+#: Matches are counted up to this number.
 MAX_COUNTED = 10_000
 Item = TypeVar("Item")
-#: The value by which a list is sorted, times in seconds, and the id.
+#: The sort key of an item, with times in seconds, and its ID.
 Position = tuple[int | str, int]
 
 
 class Paging(msgspec.Struct, frozen=True):
-    """The page of a list that is asked for: up to ``limit`` items after a position.
+    """The requested page of a list: up to ``limit`` items after a position.
 
-    ``sort`` is the name of a column, with ``-`` before it for the largest first; ties are by id. One item
-    more than ``limit`` is read: it means that there is a next page.
+    ``sort`` is the name of a column, prefixed with ``-`` for descending order; ties are sorted by ID. One
+    item more than ``limit`` is read, to find out whether there is a next page.
     """
 
     sort: str = "-created_at"
@@ -44,8 +44,8 @@ class Paging(msgspec.Struct, frozen=True):
 
 
 class ItemPage(msgspec.Struct, Generic[Item], frozen=True):
-    """Items of a page, and one more where there is a next page. ``total`` is the number of matches, of which
-    at most ``MAX_COUNTED + 1`` are counted; None where it was not asked for.
+    """The items of a page, with one extra item if there is a next page. ``total`` is the number of matches,
+    counted up to ``MAX_COUNTED + 1``; None if it was not requested.
     """
 
     items: Sequence[Item]
@@ -53,7 +53,7 @@ class ItemPage(msgspec.Struct, Generic[Item], frozen=True):
 
 
 def position_of(item: Any, sort: str) -> Position:
-    """The position of an item in a list that is sorted so."""
+    """The position of an item in a list with this sort order."""
     value = getattr(item, sort.removeprefix("-"))
     return (int(value.timestamp()) if isinstance(value, datetime) else value, item.id)
 
@@ -62,7 +62,7 @@ MAX_LIMIT = 200
 
 
 class Items(NamedTuple):
-    """How a list is written as text: an item a line in a form, and an option for each on the terminal."""
+    """How a list is written as text: one item per line in a form, one option per item at the terminal."""
 
     parse: Callable[[str], Any]
     write: Callable[[Any], str]
@@ -71,38 +71,38 @@ class Items(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """The option of a member that is true or false."""
+    """The command-line option of a boolean member."""
 
     option: str
 
 
 class ListQuery(Struct):
-    """The query parameters of every list; a noun's list adds its filters and its ``sort``."""
+    """The query parameters that all lists share; the list of a noun adds its filters and ``sort``."""
 
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), about("The most items of a page.", 50)] = 50
     cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
     count: Annotated[bool, about("Whether the answer has `total` or `more_than`.")] = False
 
 
-#: The members that every noun is shown with.
+#: The members with which every noun is shown.
 Kept = Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
 CreatedAt = Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
 UpdatedAt = Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
 
 
 class Create(Command, frozen=True, kw_only=True):
-    """Make one with these fields; without an ``id`` in them, it gets one of Keywright's own."""
+    """Create a noun with these fields; without an ``id`` among them, it gets a generated one."""
 
     fields: Any
     only_product_id: int | None = None
 
     def restored(self) -> dict[str, Any]:
-        """What is stored with the fields, of one that was deleted before."""
+        """Additional columns to restore if a deleted item is created again."""
         return {}
 
 
 class Update(Command, frozen=True, kw_only=True):
-    """Change the fields that are set; ``metadata`` is a JSON merge patch."""
+    """Change the fields that are set; ``metadata`` is a JSON Merge Patch."""
 
     id: int
     fields: Any
@@ -110,21 +110,21 @@ class Update(Command, frozen=True, kw_only=True):
 
 
 class Delete(Command, frozen=True, kw_only=True):
-    """Delete the one with this ID, if nothing names it."""
+    """Delete the item with this ID, unless something references it."""
 
     id: int
     only_product_id: int | None = None
 
 
 class Get(Query, frozen=True, kw_only=True):
-    """The one with this ID."""
+    """Get the item with this ID."""
 
     id: int
     only_product_id: int | None = None
 
 
 class List(Query, frozen=True, kw_only=True):
-    """A page of those that match; ``paging`` has the order and the place, not ``where``."""
+    """Get a page of the items that match; ``paging`` determines the order and the position, not ``where``."""
 
     paging: Paging
     where: Any
@@ -132,7 +132,7 @@ class List(Query, frozen=True, kw_only=True):
 
 
 class Noun(NamedTuple):
-    """A noun as the doors know it; ``name`` is in paths and messages, such as ``product``."""
+    """A noun as the interfaces know it; ``name``, such as ``product``, appears in paths and messages."""
 
     name: str
     model: type[Struct]
@@ -144,25 +144,25 @@ class Noun(NamedTuple):
     delete: type[Delete]
     get: type[Get]
     list: type[List]
-    #: The column with the product, by which an API key of one product is restricted: a product itself it only
-    #: reads, what belongs to a product it also changes. Empty for what such a key has nothing to do with.
+    #: The column with the product ID, which restricts API keys for one product: they may read but not change
+    #: a product itself, and may change what belongs to it. Empty if such keys have no access.
     product_column: str = ""
 
     def make(self, **given: Any) -> Any:
-        """One with these fields; the others are None or empty."""
+        """Build an item with these fields; the others are None or empty."""
         empty = {name: None if kind is None else kind() for name, kind in _required_of(self.model).items()}
         return self.model(**empty | given)
 
 
 @cache
 def _required_of(model: type[Struct]) -> dict[str, type | None]:
-    """The fields of a struct that have no default; with their types where these are lists or objects."""
+    """The fields of a struct without a default, each with its type if that is a list or an object."""
     kinds = {one.name: get_origin(strip_annotations(one.type)) for one in fields_of(model) if one.required}
     return {name: kind if kind in (list, dict) else None for name, kind in kinds.items()}
 
 
 class Member:
-    """A member of a struct of fields, as forms and terminals show and read it."""
+    """A member of a struct of fields, as forms and terminals display and parse it."""
 
     def __init__(self, field: FieldInfo) -> None:
         self.name = field.encode_name
@@ -172,7 +172,7 @@ class Member:
         self._limits = [one for one in notes if isinstance(one, Meta)]
         self.kind = strip_annotations(kind)
         self.is_text = self.kind is str
-        #: The words that a choice has.
+        #: The options of a choice.
         is_choice = isinstance(self.kind, type) and issubclass(self.kind, StrEnum)
         self.options = [one.value for one in self.kind] if is_choice else []
         #: Whether it can be empty.
@@ -181,23 +181,23 @@ class Member:
         self.description = next((one.description for one in self._limits if one.description), "")
         self.can_be_empty = not any(one.min_length for one in self._limits)
         self.max_length = next((one.max_length for one in self._limits if one.max_length), None)
-        #: The label, the hint and the number of rows in a form; empty for a member that no form has.
+        #: The label, hint and number of rows in a form; empty if no form shows the member.
         self.form: dict[str, Any] = next((one.extra for one in self._limits if one.extra), {})
         self.items = next((one for one in notes if isinstance(one, Items)), None)
         self.flag = next((one.option for one in notes if isinstance(one, Flag)), None)
 
     def read(self, text: str) -> Any:
-        """The value in a text; an item a line. Raises ``ValueError``."""
+        """Parse a text, for lists with one item per line. Raises ``ValueError``."""
         return self.check(
             _parse(self.kind, text) if self.items is None else self.parse_items(text.splitlines())
         )
 
     def parse_items(self, texts: Sequence[str]) -> Sequence[Any]:
-        """The items in these texts. Raises ``ValueError``."""
+        """Parse the items in these texts. Raises ``ValueError``."""
         return [self.items.parse(one.strip()) for one in texts if one.strip()] if self.items else ()
 
     def check(self, value: Any) -> Any:
-        """The finished value. Raises ``ValueError`` for one beyond its limits."""
+        """Convert the value. Raises ``ValueError`` if it violates its constraints."""
         value = self.finish(value)
         for limit in self._limits:
             if limit.min_length is not None and len(value) < limit.min_length:
@@ -209,7 +209,7 @@ class Member:
         return value
 
     def write(self, value: Any) -> str:
-        """The value as a text that ``read`` reads."""
+        """Write the value as a text that ``read`` can parse."""
         if self.items is not None:
             return "\n".join(map(self.items.write, value or ()))
         return "" if value is None else str(value)
@@ -217,19 +217,19 @@ class Member:
 
 @cache
 def list_members(struct: type[Struct]) -> tuple[Member, ...]:
-    """The members of a struct, in their order."""
+    """The members of a struct, in order."""
     return tuple(map(Member, fields_of(struct)))
 
 
 def differing(before: Struct, after: Struct) -> list[str]:
-    """The names of the fields that differ as JSON, where 1 and true are not the same."""
+    """The names of the fields that differ as JSON, where 1 and true are different."""
     encode = msgspec.json.encode
     names = before.__struct_fields__
     return [one for one in names if encode(getattr(before, one)) != encode(getattr(after, one))]
 
 
 def _parse(kind: Any, text: str) -> Any:
-    """A text as a value of this type. Raises ``ValueError``."""
+    """Parse a text as a value of this type. Raises ``ValueError``."""
     if get_origin(kind) is dict:
         return {} if parse_metadata(text) is None else msgspec.json.decode(text)
     if isinstance(kind, type) and issubclass(kind, StrEnum):

@@ -1,7 +1,7 @@
-"""Parsing of fields: from the texts and numbers that people and programs send to values.
+"""Parse fields: convert the strings and numbers that people and programs send to values.
 
-Each ``parse_`` takes what came in (a JSON value or a text) and returns the value, or raises
-``ValueError`` with a short reason that can be shown ("must be …").
+Each ``parse_`` function takes a JSON value or a string and returns the value, or raises ``ValueError`` with a
+short reason that can be displayed ("must be …").
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
-#: The largest order, product and user number: what a signed 64-bit column holds.
+#: The largest order, product and user ID: the maximum of a signed 64-bit column.
 MAX_ID = 2**63 - 1
-#: The largest limit and number of days.
+#: The largest limit, and the largest number of days.
 MAX_COUNT = 2**31 - 1
 MAX_NAME_LENGTH = 200
 MAX_EXTERNAL_ID_LENGTH = 255
@@ -25,13 +25,13 @@ MAX_META_BYTES = 4096
 MAX_METADATA_KEYS, MAX_METADATA_BYTES, MAX_METADATA_DEPTH = 64, 16 * 1024, 4
 MAX_USER_AGENT_LENGTH = 512
 
-#: How much of an IP address is kept: all of it, the network of a /24 (IPv4) or a /48 (IPv6), or nothing.
+#: How much of an IP address is stored: all of it, its /24 (IPv4) or /48 (IPv6) network, or nothing.
 IpAddresses = Literal["full", "short", "none"]
 
-#: The last moment that a license can have.
+#: The latest expiry of a license.
 _END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-# Neither has an hour 24: not every Python reads it.
+# Neither format allows the hour 24: not every Python version can parse it.
 _TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( (?!24)\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
 _ISO_8601 = re.compile(
     r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?", re.ASCII | re.I
@@ -43,7 +43,7 @@ _SHOP = re.compile(
 
 
 def parse_integer(value: object, most: int = MAX_ID) -> int | None:
-    """An integer from 0 to ``most``, also written as digits; None stays None."""
+    """An integer from 0 to ``most``, or its digits as a string; None stays None."""
     if value is None:
         return None
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
@@ -54,20 +54,20 @@ def parse_integer(value: object, most: int = MAX_ID) -> int | None:
 
 
 def parse_limit(value: object) -> int | None:
-    """A limit of activations; 0 and None are no limit."""
+    """A limit of activations; 0 and None mean no limit."""
     return parse_integer(value, MAX_COUNT) or None
 
 
 def parse_days(value: object) -> int | None:
-    """A number of days; 0 and None are none."""
+    """A number of days; 0 and None mean none."""
     return parse_integer(value, MAX_COUNT) or None
 
 
 def parse_time(value: object) -> datetime | None:
-    """A moment: ``YYYY-MM-DD HH:MM[:SS]``, ``YYYY-MM-DD`` (that day at 00:00:00), or ISO 8601 with ``T``.
+    """A time: ``YYYY-MM-DD HH:MM[:SS]``, ``YYYY-MM-DD`` (00:00:00 on that day), or ISO 8601 with ``T``.
 
-    An offset of ISO 8601 is honoured; without one it is UTC. Fractions of a second are dropped. None and the
-    empty text are None.
+    UTC is assumed unless ISO 8601 has an offset. Fractions of a second are dropped. None and the empty string
+    are None.
     """
     if value is None or value == "":
         return None
@@ -82,8 +82,8 @@ def parse_time(value: object) -> datetime | None:
 
 
 def parse_last_day(text: str, zone: tzinfo) -> datetime | None:
-    """The end of this day (``2030-12-31``) in the time zone; a text with a time is that moment, as
-    ``parse_time`` reads it. Raises ``ValueError``.
+    """The end of a day (``2030-12-31``) in the time zone; a text with a time is parsed by ``parse_time``.
+    Raises ``ValueError``.
     """
     moment = parse_time(text)
     if moment is None or len(text) != len("2030-12-31"):
@@ -95,7 +95,9 @@ def parse_last_day(text: str, zone: tzinfo) -> datetime | None:
 
 
 def parse_first_moment(text: str, zone: tzinfo) -> datetime | None:
-    """The beginning of this day in the time zone; a text with a time as ``parse_last_day`` reads it."""
+    """The beginning of a day in the time zone; a text with a time is parsed by ``parse_time``. Raises
+    ``ValueError``.
+    """
     moment = parse_time(text)
     if moment is None or len(text) != len("2030-12-31") or moment.date() == date.min:
         return moment
@@ -103,7 +105,7 @@ def parse_first_moment(text: str, zone: tzinfo) -> datetime | None:
 
 
 def parse_text(value: object, most: int) -> str | None:
-    """A text of at most ``most`` characters; None and empty are None."""
+    """A string of at most ``most`` characters; None and the empty string are None."""
     if value is None or value == "":
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -114,12 +116,12 @@ def parse_text(value: object, most: int) -> str | None:
 
 
 def parse_name(text: str) -> str:
-    """The name of an API key, a policy, a user or a product: white space around it is cut off."""
+    """The name of an API key, a policy, a user or a product, with surrounding white space removed."""
     return _parse_printable(text, MAX_NAME_LENGTH)
 
 
 def parse_external_id(text: str) -> str:
-    """What another system of the vendor calls something: white space around it is cut off."""
+    """An ID from another system of the vendor, with surrounding white space removed."""
     return _parse_printable(text, MAX_EXTERNAL_ID_LENGTH)
 
 
@@ -131,7 +133,7 @@ def _parse_printable(text: str, most: int) -> str:
 
 
 def parse_meta(value: object) -> Mapping[str, str] | None:
-    """An object of texts, also written as JSON, of at most 4 KiB as JSON; None and empty are None."""
+    """An object of strings, or its JSON, of at most 4 KiB as JSON; None and empty are None."""
     if value is None or value == "":
         return None
     if isinstance(value, str):
@@ -149,7 +151,7 @@ def parse_meta(value: object) -> Mapping[str, str] | None:
 
 
 def parse_metadata(value: object) -> str | None:
-    """A JSON object of at most 64 keys, 16 KiB and 4 levels, with integers up to 2^53, as text; None and
+    """A JSON object of at most 64 keys, 16 KiB and 4 levels, with integers within ±2^53, as text; None and
     empty are None.
 
     Raises ``ValueError`` for anything else.
@@ -166,7 +168,7 @@ def parse_metadata(value: object) -> str | None:
     text = msgspec.json.encode(value).decode()
     if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
         raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
-    # After the size: looking at every level of much more costs too much.
+    # Checked after the size, because traversing something much larger costs too much.
     if _depth(value) > MAX_METADATA_DEPTH:
         raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
     if _has_wide_integer(value):
@@ -175,8 +177,8 @@ def parse_metadata(value: object) -> str | None:
 
 
 def parse_shop_address(value: object) -> str:
-    """The address of a shop, with a path or without; its last slashes are removed. Over plain HTTP, which
-    shows the credentials to others on the way, only this machine can be named.
+    """The URL of a shop, with or without a path; trailing slashes are removed. Plain HTTP, which would expose
+    the credentials, is allowed only for this machine.
     """
     match = _SHOP.fullmatch(value.strip().rstrip("/")) if isinstance(value, str) else None
     if match is None:
@@ -187,22 +189,22 @@ def parse_shop_address(value: object) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Whether every database keeps this text as it is: valid Unicode without U+0000."""
+    """Whether every database can store this text unchanged: valid Unicode without U+0000."""
     return _UNSTORABLE.search(text) is None
 
 
 def write_time(moment: datetime) -> str:
-    """``YYYY-MM-DD HH:MM:SS`` in UTC: the one format of the wire and of the terminal."""
+    """``YYYY-MM-DD HH:MM:SS`` in UTC: the format of v2 and of the terminal."""
     return moment.isoformat(" ")[:19]
 
 
 def format_count(number: int, noun: str) -> str:
-    """``1 license``, ``2,000 licenses``."""
+    """Format a count with its noun: ``1 license``, ``2,000 licenses``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def format_size(size: int) -> str:
-    """``12 kB``, ``3.4 MB``, ``5.6 GB``."""
+    """Format a number of bytes: ``12 kB``, ``3.4 MB``, ``5.6 GB``."""
     for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
         if size >= bytes_each:
             return f"{size / bytes_each:.1f} {unit}"
@@ -210,7 +212,7 @@ def format_size(size: int) -> str:
 
 
 def keep_address(address: str, kept: IpAddresses) -> str:
-    """As much of an IP address as is to be kept; "" is nothing."""
+    """The part of an IP address to store; "" for nothing."""
     if kept == "full":
         return address
     return "" if kept == "none" else _shorten(address)
@@ -229,7 +231,9 @@ def _shorten(address: str) -> str:
 
 
 def _has_wide_integer(value: object) -> bool:
-    """Whether an integer is in it that is no exact number of JavaScript and others (RFC 8259 §6)."""
+    """Whether the value contains an integer that JavaScript and others cannot represent exactly (RFC 8259
+    §6).
+    """
     if isinstance(value, dict | list):
         return any(map(_has_wide_integer, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int) and abs(value) > 2**53
@@ -241,12 +245,14 @@ def _depth(value: object) -> int:
     return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
 
 
-#: The longest that is obeyed.
+#: The longest ``Retry-After`` that is honored.
 MAX_RETRY_AFTER = timedelta(hours=24)
 
 
 def parse_retry_after(text: str, now: datetime) -> int | None:
-    """The header in seconds, at most ``MAX_RETRY_AFTER``; None for what is neither seconds nor a date."""
+    """The header ``Retry-After`` in seconds, at most ``MAX_RETRY_AFTER``; None if it is neither seconds nor a
+    date.
+    """
     most = int(MAX_RETRY_AFTER.total_seconds())
     if text.isascii() and text.isdigit():
         return min(int(text[:9]), most)

@@ -1,4 +1,4 @@
-"""Secrets and signatures of webhooks that come in and go out. Pure, but for new secrets.
+"""Secrets and signatures of incoming and outgoing webhooks. Pure, except that new secrets are random.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -10,17 +10,17 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 
 _PREFIX = "whsec_"
-#: The fewest and the most bytes of a secret.
+#: The minimum and maximum size of a secret, and the size of a new one, in bytes.
 _MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
 
 
 def new_secret() -> str:
-    """A new secret, with 256 random bits."""
+    """Generate a secret with 256 random bits."""
     return _PREFIX + b64encode(secrets.token_bytes(_NEW_BYTES)).decode()
 
 
 def parse_secret(text: str) -> str:
-    """A secret that was made elsewhere. Raises ``ValueError``."""
+    """Check a secret that was generated elsewhere. Raises ``ValueError``."""
     try:
         raw = decode_secret(text)
     except ValueError:
@@ -42,8 +42,8 @@ def sign(
     known_secrets: Sequence[str],
     sign_ed25519: Callable[[bytes], bytes] | None = None,
 ) -> str:
-    """The header ``webhook-signature``: one signature for each secret, and one with the private key. Raises
-    ``ValueError`` for a secret that is none.
+    """The header ``webhook-signature``: a signature with each secret, and one with the private key, if given.
+    Raises ``ValueError`` for an invalid secret.
     """
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     found = [

@@ -1,22 +1,22 @@
-"""The words by which names and e-mail addresses are found: in any case, and without accents."""
+"""Search terms for names and e-mail addresses, which are found regardless of case and accents."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
-#: The longest term; a longer word is found by its beginning.
+#: The maximum length of a term; longer words are indexed by their beginning.
 MAX_TERM_LENGTH = 24
-#: The shortest part of an e-mail address by which it is found, where that does not begin a word.
+#: The shortest part of an e-mail address by which it can be found, unless the part begins a word.
 LEAST_PART = 3
 _WORD = re.compile(r"\w+")
-#: Letters that are no letter with an accent, as people type them who do not have them.
+#: Letters that do not decompose into a letter and an accent, with what people type instead.
 LETTERS = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ŧ": "t", "þ": "th", "æ": "ae", "œ": "oe"}
 )
 
 
 def fold(text: str) -> str:
-    """The text without case and accents: "MÜLLER" and "Muller", "Łukasz" and "lukasz" are the same."""
+    """Fold case and remove accents: "MÜLLER" and "muller", "Łukasz" and "lukasz" become equal."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold()
@@ -24,18 +24,18 @@ def fold(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, folded, in their order."""
+    """The folded words of a text, in order."""
     return _WORD.findall(fold(text))
 
 
 def cut_term(word: str) -> str:
-    """The term of a word, or of the beginning of one."""
+    """The term for a word: its beginning, if it is long."""
     return word[:MAX_TERM_LENGTH]
 
 
 def terms_of(name: str | None, email: str | None = None) -> set[str]:
-    """The terms for a name and an e-mail address: the words of both, and all ends of those of the address,
-    so that each part of the address is the beginning of a term.
+    """The terms for a name and an e-mail address: the words of both, and all suffixes of the words of the
+    address, so that every part of the address is a prefix of some term.
     """
     found = {cut_term(word) for word in split_words(name or "")}
     for word in split_words(email or ""):
@@ -45,8 +45,9 @@ def terms_of(name: str | None, email: str | None = None) -> set[str]:
 
 
 def match_for(typed: str) -> Callable[[str | None, str | None], bool]:
-    """Checks for a name and an e-mail address whether each piece that was typed, between spaces, is a part of
-    the address, or words of the name; the last may be the beginning of one.
+    """Return a function that checks a name and an e-mail address against the query: each piece of it,
+    separated by spaces, must be part of the address or match words of the name; its last word may be a
+    prefix.
     """
     pieces = list(_split_pieces(typed))
 
@@ -62,8 +63,8 @@ def _are_words(parts: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def terms_for(typed: str) -> list[tuple[str, bool]]:
-    """The terms that whatever matches has, each with whether it need only begin so. One for a single short
-    word, which may also be a part of an address that has no term.
+    """The terms that every match has, each with whether a prefix is enough. A single short word gives one
+    term, although it may also match a part of an address that has no term.
     """
     found = [
         (cut_term(part), number == len(parts) - 1 or len(part) > MAX_TERM_LENGTH)
@@ -75,6 +76,6 @@ def terms_for(typed: str) -> list[tuple[str, bool]]:
 
 
 def _split_pieces(typed: str) -> Iterator[tuple[str, list[str]]]:
-    """The parts of a text between spaces, folded, each with its words."""
+    """The folded pieces of a text, separated by spaces, each with its words."""
     pieces = ((piece, _WORD.findall(piece)) for piece in fold(typed).split())
     return (one for one in pieces if one[1])

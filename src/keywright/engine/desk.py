@@ -1,9 +1,9 @@
 """The desk: group commit for calls that arrive together.
 
-Calls wait in a lane (for changes, questions, lists, events, licenses with very many records); a lane is
-served as a batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary
-call. While the event loop delivers new calls turn by turn, the lane lets them join: a batch costs little more
-than a call.
+Calls queue in a lane: for changes, queries, lists, events, or licenses with very many records. A lane
+executes its calls as a batch as soon as its previous batch is done. There is no batching delay: a batch of
+one is an ordinary call. While the event loop keeps delivering new calls, the lane lets them join the batch,
+because a batch costs little more than a call.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
 from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import ANSWER_WITHIN, NO_LISTENERS, Lane, Listeners, ObserveBatch, PendingCall
 
-#: The most calls that may wait in the lanes of lists, of events, and of licenses with very many activations.
+#: The most calls that may wait in the lanes of lists, events, and licenses with very many activations.
 _MAX_LISTS, _MAX_FEED, _MAX_LARGE = 64, 1024, 256
-#: The lanes that share the desk's executor; each of the others has its own. The lanes of changes.
+#: The lanes that share the desk's executor, while each other lane has its own; and the lanes of changes.
 _SHARED_LANES, _WRITING_LANES = ("changes", "queries"), ("changes", "steps")
 
 
 class Desk:
-    """Takes single commands and queries, and serves them in batches. Belongs to one event loop."""
+    """Accepts single commands and queries, and executes them in batches. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class Desk:
         observe: ObserveBatch | None = None,
         listeners: Listeners = NO_LISTENERS,
     ) -> None:
-        """A call that has waited for ``answer_within`` seconds and is not being decided is refused.
-        ``observe`` is called after every batch, in any thread; a command's listener when the command was
-        decided, before its caller gets the outcome.
+        """A call that has waited for ``answer_within`` seconds is refused unless its execution has begun.
+        ``observe`` is called after every batch, in any thread; a command's listener is called after the
+        command was executed, before its caller gets the outcome.
         """
         self._executor = executor
-        #: The executors of lanes that have one of their own, made when the first call comes.
+        #: The executors of the lanes that do not share one, created with their first call.
         self._beside: dict[str, Executor] = {}
         self._running: set[bytes] = set()
 
@@ -59,13 +59,13 @@ class Desk:
         self._lists: Lane[Query] = lane("lists", _MAX_LISTS)
         self._feed: Lane[Query] = lane("feed", _MAX_FEED)
         self._large: Lane[Query] = lane("large", _MAX_LARGE)
-        # Where several can write at once, a step of a job delays only calls about its licenses.
+        # If the database allows concurrent writers, a step of a job delays only calls about its licenses.
         self._steps: Lane[Command] = self._changes if executor.is_local else lane("steps")
 
     async def execute(self, command: Command, waiting_call: PendingCall | None = None) -> Any:
-        """The outcome's value; what changed is durable then.
+        """Execute a command and return its outcome; its changes are then durable.
 
-        Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
+        Raises the refusal of the command, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
         ``ShuttingDown`` or another fault.
         """
         if command.idempotency is not None:
@@ -74,7 +74,7 @@ class Desk:
         return _value(await lane.submit(command, waiting_call))
 
     async def query(self, query: Query, waiting_call: PendingCall | None = None) -> Any:
-        """The answer; raises the refusal that the query met, or a fault."""
+        """Execute a query and return its outcome. Raises the refusal of the query, or a fault."""
         lane = {Cost.LIST: self._lists, Cost.FEED: self._feed}.get(query.cost, self._queries)
         outcome = _value(await lane.submit(query, waiting_call))
         if type(outcome) is Rerouted:
@@ -82,7 +82,7 @@ class Desk:
         return outcome
 
     async def close(self) -> None:
-        """Take no more calls; return when all that were accepted are answered."""
+        """Accept no more calls; return when all accepted calls are answered."""
         lanes = (self._changes, self._queries, self._lists, self._feed, self._large)
         await asyncio.gather(*(one.close() for one in lanes))
         if self._steps is not self._changes:
@@ -92,12 +92,12 @@ class Desk:
 
     @property
     def is_local(self) -> bool:
-        """Whether outcomes come at once, without a wait for a network."""
+        """Whether the database is local, so that outcomes need no network."""
         return self._executor.is_local
 
     @property
     def waiting(self) -> int:
-        """The number of calls that wait now, without lists."""
+        """The number of waiting calls, without lists."""
         return len(self._changes) + len(self._queries)
 
     async def _execute_once(self, command: Command, waiting_call: PendingCall | None, scope: bytes) -> Any:
@@ -120,7 +120,7 @@ class Desk:
 
 
 def _value(outcome: Outcome) -> Outcome:
-    """The outcome's value; an error is raised."""
+    """Return the outcome, or raise it if it is an error."""
     if isinstance(outcome, KeywrightError):
         raise outcome
     return outcome

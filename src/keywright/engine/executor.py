@@ -1,10 +1,10 @@
-"""Run a batch of commands in one transaction; licenses that another transaction holds.
+"""Execute a batch of commands in one transaction, and handle licenses that other transactions lock.
 
-While a batch waits for one license, it keeps others from those that it has locked already. So it must not
-wait twice for a license that is held for long.
+While a batch waits for the lock of one license, it blocks other transactions on the licenses that it has
+locked already. So it must not wait twice for a license that is locked for long.
 
-An outcome is the value that a handler returned, or the error that the item met. Errors are not raised: the
-others of the batch have their own outcomes.
+An outcome is the value that a handler returned, or the error that the item met. Errors are not raised,
+because every item of a batch has its own outcome.
 """
 
 import logging
@@ -20,28 +20,30 @@ from keywright.db import Storage, run_read, run_write
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.engine.idempotency import decide_once
 
-#: A license, by key or by id.
+#: A license, by key or ID.
 Name = str | int
 
-#: A license that is held is not looked at again for this long, in seconds.
+#: How long a license that is known to be locked is skipped, in seconds.
 HOLD_OFF = 1.0
-#: A license counts as held when one transaction holds it at this many looks, this many seconds apart:
-#: batches of other server processes hold licenses, too, but only for some milliseconds.
+#: A license counts as locked for long if the same transaction holds it in this many checks, this many seconds
+#: apart: batches of other server processes lock licenses, too, but only for some milliseconds.
 LOOKS, LOOK_INTERVAL = 3, 0.05
 
 
 class HeldLocks:
-    """The licenses of one executor that were seen to be held."""
+    """The licenses that one executor knows to be locked for long by other transactions."""
 
     def __init__(self, find_holders: Callable[[Collection[Name]], dict[Name, str]]) -> None:
-        """``find_holders`` gives, of these licenses, those that another transaction holds, and its number."""
+        """``find_holders`` returns which of these licenses another transaction has locked, each with the ID
+        of that transaction.
+        """
         self._find_holders = find_holders
         self._held: dict[Name, tuple[float, str]] = {}
-        #: The licenses that are held.
+        #: The licenses that are known to be locked.
         self.names: Set[Name] = self._held.keys()
 
     def add_long_held(self, names: Collection[Name]) -> None:
-        """Add those of these licenses that one transaction keeps holding."""
+        """Add those of these licenses that the same transaction keeps locked."""
         found = self._find_holders(names)
         for _ in range(LOOKS - 1):
             if not found:
@@ -53,7 +55,7 @@ class HeldLocks:
         self._held.update({name: (until, holder) for name, holder in found.items()})
 
     def refresh(self) -> None:
-        """Forget licenses whose time is over, unless the same transaction holds them still."""
+        """Remove licenses whose time is over, unless the same transaction still has them locked."""
         now = monotonic()
         over = {name: holder for name, (until, holder) in self._held.items() if until <= now}
         for name, holder in self._find_holders(over).items() if over else ():
@@ -65,65 +67,64 @@ class HeldLocks:
 
 Outcome = Any
 
-#: How often a batch is tried again as a whole after a lock could not be had in time.
+#: How often a batch is retried as a whole after a lock timeout.
 LOCK_RETRIES = 2
-#: How long the parts of a batch are tried again while other transactions keep them from being decided, in
-#: seconds.
+#: How long the parts of a batch are retried while they conflict with other transactions, in seconds.
 CONFLICT_TIMEOUT = 2.5
 
 log = logging.getLogger(__name__)
 
 
 class Work(Protocol):
-    """The state that the commands of a batch share; ``save`` writes their changes."""
+    """The unit of work that the commands of a batch share; ``save`` writes their changes."""
 
     @property
     def tx(self) -> WriteTransaction:
         """The transaction."""
 
     def save(self) -> None:
-        """Write everything that changed."""
+        """Write all changes."""
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The handlers, and how what they work on is loaded. The executor knows no feature but through this."""
+    """The handlers, and functions that load their data. The executor knows features only through this."""
 
-    #: Takes the work of the batch and the command; returns a value or raises a refusal.
+    #: Take the batch's unit of work and the command; return a value or raise a refusal.
     handlers: Mapping[type[Command], Callable[[Any, Any], Any]]
-    #: Takes what was loaded for the queries, and the query.
+    #: Take what was loaded for the queries, and the query.
     query_handlers: Mapping[type[Query], Callable[[Any, Any], Any]]
-    #: Queries answered by statements that each see all that the answer needs at one moment.
+    #: Queries that need no snapshot: each statement sees at one moment all that the answer needs.
     single_moment: frozenset[type[Query]]
-    #: Locks and loads what the commands touch.
+    #: Locks and loads the data of the commands.
     begin: Callable[[WriteTransaction, Sequence[Command]], Work]
-    #: Loads what the queries are about.
+    #: Loads the data of the queries.
     begin_queries: Callable[[ReadTransaction, Sequence[Query]], Any]
-    #: The transactions that hold these licenses and wait for no lock themselves, by license.
+    #: The transactions that have these licenses locked and do not wait for a lock themselves, by license.
     find_holders: Callable[[WriteTransaction, Collection[Name]], dict[Name, str]]
 
 
 class _Part(NamedTuple):
-    """Some commands of a batch that are to be decided together, by their places in it.
+    """Some commands of a batch that are to be executed together, by their positions in it.
 
-    A part of which a lock could not be had in time is tried again without the licenses that are held, for
-    ``lock_retries`` times. After that, and after any other failure, it is taken apart: in halves, down to
-    single commands. While it fails because of other transactions, it is tried again until ``deadline``.
+    After a lock timeout, a part is retried without the licenses that are locked for long, ``lock_retries``
+    times. After that, and after any other failure, it is split into halves, down to single commands. While it
+    fails because of other transactions, it is retried until ``deadline``.
     """
 
     places: Sequence[int]
     lock_retries: int = LOCK_RETRIES
     deadline: float | None = None
-    #: The failure that it was taken apart for.
+    #: The failure because of which it was split off.
     problem: Exception | None = None
 
     def halves(self, problem: Exception) -> "list[_Part]":
-        """Both halves, the first one last: one bad command costs two transactions for each halving."""
+        """Both halves, the first one last: one bad command costs two transactions per split."""
         middle = len(self.places) // 2
         return [self._apart(places, problem) for places in (self.places[middle:], self.places[:middle])]
 
     def singles(self, problem: Exception) -> "list[_Part]":
-        """Each command by itself, the first one last."""
+        """Each command as its own part, the first one last."""
         return [self._apart([place], problem) for place in reversed(self.places)]
 
     def _apart(self, places: Sequence[int], problem: Exception) -> "_Part":
@@ -131,26 +132,26 @@ class _Part(NamedTuple):
 
     @property
     def is_too_late(self) -> bool:
-        """Whether other transactions have kept it from being decided for too long."""
+        """Whether conflicts with other transactions have delayed it for too long."""
         is_conflict = isinstance(self.problem, e.StoreConflict)
         return is_conflict and self.deadline is not None and monotonic() >= self.deadline
 
 
 class _Batch:
-    """The commands of a batch, and their known outcomes."""
+    """The commands of a batch, and their outcomes so far."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = commands
         self.outcomes: list[Outcome] = [None] * len(commands)
 
     def finish(self, part: _Part, outcome: Outcome) -> None:
-        """Give every command of a part this outcome."""
+        """Set the outcome of every command in a part."""
         for place in part.places:
             self.outcomes[place] = outcome
 
 
 class Executor:
-    """Decides the commands and answers the queries of one installation. Not for several threads at once."""
+    """Executes the commands and queries of one installation. Not thread-safe."""
 
     def __init__(
         self,
@@ -158,8 +159,8 @@ class Executor:
         make_registry: Callable[[], Registry],
         on_queued: Callable[[], None] | None = None,
     ) -> None:
-        """Executors of several threads must not share a registry: each makes its own. ``on_queued`` is
-        called, in any thread, after a commit that has queued a mail.
+        """Executors in different threads must not share a registry, so each makes its own. ``on_queued`` is
+        called, in any thread, after a commit that queued a mail.
         """
         self._storage = storage
         self._on_queued = on_queued
@@ -169,7 +170,7 @@ class Executor:
         self._held = HeldLocks(self._find_holders)
 
     def clone(self) -> "Executor":
-        """Another one for another thread, with connections of its own; the caller closes it."""
+        """Another executor, for another thread, with its own connections; the caller closes it."""
         return Executor(self._storage.clone(), self._make_registry, self._on_queued)
 
     def close(self) -> None:
@@ -177,20 +178,21 @@ class Executor:
         self._storage.close()
 
     def interrupt(self, *, writing: bool) -> None:
-        """Break off a change, or an answer, that another thread waits for."""
+        """Interrupt the change, or the query, that another thread is executing."""
         self._storage.interrupt(writing=writing)
 
     @property
     def is_local(self) -> bool:
-        """Whether outcomes come at once, without a wait for a network."""
+        """Whether the database is local, so that outcomes need no network."""
         return self._storage.is_local
 
     def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
-        """Decide the commands in order; when this returns, what they changed is durable.
+        """Execute the commands in order; their changes are durable when this returns.
 
-        A command that the database itself rejects does not hurt the others. Raises ``StoreBusy``, with
-        nothing done, when another process is writing for longer than ``wait`` seconds; and, when ``wait`` is
-        0, where more than one transaction would be needed: that is slow, so the caller can move it elsewhere.
+        A command that the database rejects does not affect the others. Raises ``StoreBusy``, with nothing
+        changed, if another process is writing for longer than ``wait`` seconds. If ``wait`` is 0, it is also
+        raised if more than one transaction would be needed, which is slow: the caller can then move the work
+        off the event loop.
         """
         if len(commands) == 1 and commands[0].is_internal:
             return self._execute_internal(commands)
@@ -201,7 +203,7 @@ class Executor:
             if self._held.names:
                 part = self._without_held(part, batch)
             if part.problem is not None and part.is_too_late and isinstance(part.problem, e.LockTimeout):
-                # To try it could take the time of another lock.
+                # Another attempt could take another lock timeout.
                 batch.finish(part, part.problem)
             elif part.places:
                 todo += self._run(part, batch, wait)
@@ -209,7 +211,7 @@ class Executor:
         return batch.outcomes
 
     def _run(self, part: _Part, batch: _Batch, wait: float | None) -> list[_Part]:
-        """Decide a part; returns the parts in which it is to be tried again, the first one last."""
+        """Execute a part; return the parts to retry, the first one last."""
         commands = [batch.commands[place] for place in part.places]
         try:
             decided = self._decide_together(commands, wait)
@@ -227,7 +229,7 @@ class Executor:
         return []
 
     def _after_failure(self, part: _Part, problem: Exception, batch: _Batch) -> list[_Part]:
-        """The parts in which one that failed is tried again, the first one last; none when it is over."""
+        """The parts in which a failed part is retried, the first one last; none if it has failed for good."""
         is_timeout = isinstance(problem, e.LockTimeout)
         if is_timeout and part.lock_retries:
             self._held.add_long_held({name for place in part.places for name in batch.commands[place].locks})
@@ -238,11 +240,11 @@ class Executor:
         if len(part.places) == 1:
             batch.finish(part, _to_fault(problem, batch.commands[part.places[0]]))
             return []
-        # Of several commands that wait for locks, most could be decided without the others.
+        # If several commands wait for locks, most of them could succeed without the others.
         return part.singles(problem) if is_timeout and part.deadline is None else part.halves(problem)
 
     def _without_held(self, part: _Part, batch: _Batch) -> _Part:
-        """The part without the commands about licenses that are held, which meet a ``LockTimeout``."""
+        """The part without commands about licenses that are locked for long; these get a ``LockTimeout``."""
         if part.problem is None:
             self._held.refresh()
         held = self._held.names
@@ -252,8 +254,8 @@ class Executor:
         return part._replace(places=free)
 
     def _decide_together(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        """Decide in one transaction. Raises ``StoreBusy``, ``StoreConflict``, and what a handler or the
-        database meets; where the database cannot be used at all, that is each command's outcome.
+        """Execute the commands in one transaction. Raises ``StoreBusy``, ``StoreConflict``, and what a
+        handler or the database raises. If the database is unavailable, that is the outcome of every command.
         """
         try:
             outcomes = run_write(self._storage, partial(self._decide, commands), wait=wait)
@@ -301,7 +303,7 @@ class Executor:
             return {}
 
     def query(self, queries: Sequence[Query]) -> list[Outcome]:
-        """Answer the queries, each from one moment of the database."""
+        """Execute the queries, each on one snapshot of the database."""
         is_single = self._registry.single_moment.issuperset(map(type, queries))
         try:
             outcomes = run_read(self._storage, partial(self._answer, queries), is_single=is_single)

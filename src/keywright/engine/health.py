@@ -1,4 +1,4 @@
-"""Check that the database answers, and takes changes."""
+"""Check that the database answers queries and accepts changes."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from keywright.core.command import Command, Query
 
 
 class CheckDatabase(Query, frozen=True, kw_only=True):
-    """Whether the database answers."""
+    """Check that the database answers."""
 
 
 def check_database(read: Any, _query: CheckDatabase) -> None:
-    """Raises what the database meets."""
+    """Raise the error of the database, if it does not answer."""
     read.tx.ping()
 
 
 class ProbeWrite(Command, frozen=True, kw_only=True):
-    """Whether the database takes changes."""
+    """Check that the database accepts changes."""
 
 
 def probe_write(work: Any, _command: ProbeWrite) -> None:
-    """Leaves no change. Raises what the database meets."""
+    """Raise the error of the database, if it accepts no changes. Changes nothing."""
     work.tx.probe()

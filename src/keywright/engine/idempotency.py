@@ -1,4 +1,4 @@
-"""Idempotency keys: the first answer to a call is kept, and given again when the call is repeated."""
+"""Idempotency keys: the first answer to a call is stored, and returned again if the call is repeated."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -16,14 +16,14 @@ from keywright.db.transaction import WriteTransaction
 
 _LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
 _INSERT = bulk_insert(idempotency_records)
-#: The most that one transaction deletes.
+#: The most records that one transaction deletes.
 _MAX_DELETED = 5_000
-#: The bytes of the answers that are kept of one owner, and how many more come before the oldest go.
+#: The maximum size of an owner's stored answers, in bytes, and the mean number of new bytes between trims.
 MAX_OF_OWNER, _TRIMMED_AFTER = 16 * 2**20, 4 * 2**20
 
 
 class IdempotencyRecord(msgspec.Struct, frozen=True):
-    """The first answer to a call with an idempotency key, as it went out."""
+    """The first answer to a call with an idempotency key, as it was sent."""
 
     request_digest: bytes
     status: int
@@ -34,7 +34,9 @@ class IdempotencyRecord(msgspec.Struct, frozen=True):
 def decide_once(
     tx: WriteTransaction, commands: Sequence[Command], decide: Callable[[Command], Any]
 ) -> list[Any]:
-    """Decide the commands in order; a repeated call gets its first answer, a first one's is kept."""
+    """Execute the commands in order. A repeated call gets its first answer; the answer to a new one is
+    stored.
+    """
     scopes = [one.idempotency.scope for one in commands if one.idempotency is not None]
     known = lock_idempotency_records(tx, scopes)
     outcomes: list[Any] = []
@@ -58,7 +60,9 @@ def decide_once(
 
 
 def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> dict[bytes, IdempotencyRecord]:
-    """The records of these calls, by scope; durable when this transaction is."""
+    """Lock the records of these calls, and return them by scope; they are durable once this transaction
+    is.
+    """
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
@@ -69,7 +73,7 @@ def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> d
 def save_idempotency_records(
     tx: WriteTransaction, records: dict[bytes, IdempotencyRecord], kept_at: dict[bytes, datetime]
 ) -> None:
-    """Keep the answers to calls, by scope, in one statement. Bodies are sealed: they hold license keys."""
+    """Insert answers by scope, in one statement. Bodies are encrypted because they contain license keys."""
     values: list[Values] = [
         {
             "scope": scope,
@@ -87,7 +91,7 @@ def save_idempotency_records(
 
 
 def trim(tx: WriteTransaction, owner: int, most_bytes: int = MAX_OF_OWNER) -> None:
-    """Forget the oldest answers of an owner, beyond so many bytes."""
+    """Delete the oldest answers of an owner beyond a total size."""
     column = idempotency_records.c
     newest_first = (column.created_at.desc(), column.scope)
     so_far = func.sum(func.length(column.sealed_body)).over(order_by=newest_first)
@@ -97,7 +101,9 @@ def trim(tx: WriteTransaction, owner: int, most_bytes: int = MAX_OF_OWNER) -> No
 
 
 def _is_due(sealed: bytes) -> bool:
-    """Whether to trim after this answer: on average once in so many bytes, by the seal's random nonce."""
+    """Whether to trim after this answer: at random (by the nonce of the encryption), on average once every
+    ``_TRIMMED_AFTER`` bytes.
+    """
     return int.from_bytes(sealed[:4], "big") * _TRIMMED_AFTER < len(sealed) << 32
 
 
@@ -115,8 +121,8 @@ class _Work(Protocol):
 
 
 def purge_idempotency_records(work: _Work, command: PurgeIdempotencyRecords) -> int | None:
-    """Delete old records; returns their number. None, and all are left, when even the newest would have to
-    go: no call has come for long, or the clock has jumped.
+    """Delete some old records; return their number. Returns None, and deletes nothing, if even the newest
+    record is old: either there were no calls for a long time, or the clock has jumped.
     """
     connection = work.tx.connection
     before = rows.to_seconds(command.before)

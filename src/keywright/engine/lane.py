@@ -1,4 +1,4 @@
-"""A lane of the desk: calls of one kind, served in batches in the order they came."""
+"""A lane of the desk: a queue of calls of one kind, executed in batches, first in, first out."""
 
 import asyncio
 import logging
@@ -14,24 +14,24 @@ from keywright.core import errors as e
 from keywright.core.command import Command, Cost, Query
 from keywright.engine.executor import Outcome
 
-#: The most that are decided together.
+#: The maximum size of a batch.
 MAX_BATCH = 128
-#: How long a database elsewhere may take for an answer, in seconds; then the connection is broken. The same
-#: for what is long by itself, and for a step of a job, which is followed by a smaller one then.
+#: The timeout of a remote database, in seconds, after which the connection is closed; that of expensive
+#: calls; and that of a step of a job, after which a smaller step follows.
 _TIMEOUT = 7.0
 _LONG_TIMEOUT = 60.0
 STEP_TIMEOUT = 20.0
-#: A call that has waited this long, in seconds, and is not being decided is refused, unless the desk is told
-#: otherwise. The check runs at this interval while a batch is decided in another thread.
+#: The default time after which a waiting call is refused unless its execution has begun, in seconds, and the
+#: interval of this check while a batch runs in another thread.
 ANSWER_WITHIN = 10.0
 _CHECK_INTERVAL = 0.25
-#: How long one attempt waits for another process that is writing, in seconds; callers that have gone leave
-#: the batch before the next one.
+#: How long one attempt waits for another process that is writing, in seconds. Between attempts, calls whose
+#: callers have disconnected leave the batch.
 _BUSY_WAIT = 0.25
 
 log = logging.getLogger(__name__)
 
-#: The function to call when a command of this type was decided, whatever its outcome.
+#: The functions to call when a command of this type was executed, whatever its outcome.
 Listeners = Mapping[type, Callable[[], None]]
 NO_LISTENERS: Listeners = MappingProxyType({})
 
@@ -39,25 +39,25 @@ Item = TypeVar("Item", bound=Command | Query)
 
 
 class PendingCall(Protocol):
-    """The caller that waits for an outcome."""
+    """A caller that waits for an outcome."""
 
-    #: Whether the call is being decided, or was; the desk sets it. Before that, nothing has happened.
+    #: Whether the execution of the call has begun, set by the desk. Before that, nothing has happened.
     is_begun: bool
 
     @property
     def is_gone(self) -> bool:
-        """Whether the caller has stopped waiting for the outcome."""
+        """Whether the caller no longer waits for the outcome."""
 
 
-#: Called with a lane, the number of calls in a batch, and the seconds that deciding it took.
+#: Called with a lane, the number of calls in a batch, and its duration in seconds.
 ObserveBatch = Callable[[str, int, float], None]
-#: A call, its outcome, who waits for it, and since when.
+#: A call, its outcome, its caller, and when it was submitted.
 _Entry = tuple[Item, "asyncio.Future[Outcome]", PendingCall | None, float]
 _Batch = list[_Entry[Item]]
 
 
 class Lane(Generic[Item]):
-    """Calls of one kind, served in the order they came."""
+    """A queue of calls of one kind, executed in order."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Lane(Generic[Item]):
         interrupt: Callable[[], None] | None,
         listeners: Listeners = NO_LISTENERS,
     ) -> None:
-        """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
+        """``interrupt`` interrupts an execution that takes too long; None if the database is local."""
         self._listeners = listeners
         self._perform = perform
         self._name = name
@@ -86,7 +86,7 @@ class Lane(Generic[Item]):
         self._thread: ThreadPoolExecutor | None = None
         self._aside: asyncio.Task[None] | None = None
         self._timeout: asyncio.TimerHandle | None = None
-        #: Whether what is being decided was broken off.
+        #: Whether the current batch was interrupted.
         self._is_broken = False
         self._check: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
@@ -95,7 +95,7 @@ class Lane(Generic[Item]):
         return len(self._waiting)
 
     def submit(self, item: Item, waiting_call: PendingCall | None) -> "asyncio.Future[Outcome]":
-        """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
+        """Enqueue a call. Raises ``QueueFull`` or ``ShuttingDown``."""
         if self._is_closed:
             raise e.ShuttingDown
         if len(self._waiting) >= self._most_waiting:
@@ -110,7 +110,7 @@ class Lane(Generic[Item]):
         return future
 
     async def close(self) -> None:
-        """Take no more; return when all that was accepted is answered."""
+        """Accept no more calls; return when all accepted calls are answered."""
         self._is_closed = True
         if self._is_awake:
             self._emptied = self._loop.create_future()
@@ -119,7 +119,7 @@ class Lane(Generic[Item]):
             self._thread.shutdown()
 
     def _turn(self) -> None:
-        """One turn of the event loop: wait while calls keep coming, else serve the waiting ones."""
+        """One turn of the event loop: wait while new calls keep arriving, else execute the waiting ones."""
         waiting = len(self._waiting)
         if self._seen < waiting < MAX_BATCH:
             self._seen = waiting
@@ -133,7 +133,7 @@ class Lane(Generic[Item]):
             self._continue()
 
     def _next_batch(self) -> _Batch[Item]:
-        """The next calls. One whose caller has gone, or waited too long, is not decided at all."""
+        """The next calls to execute. Skips calls whose callers have disconnected or waited too long."""
         batch: _Batch[Item] = []
         waiting, latest = self._waiting, self._loop.time() - self._answer_within
         while waiting and len(batch) < MAX_BATCH:
@@ -157,14 +157,14 @@ class Lane(Generic[Item]):
         try:
             outcomes = self._outcomes(batch, 0)
         except e.StoreBusy:
-            # Waiting for another process must not hold up the event loop.
+            # Waiting for another process must not block the event loop.
             self._start_aside(batch)
             return
         self._finish(batch, outcomes)
 
     def _start_aside(self, batch: _Batch[Item]) -> None:
         def finish_cancelled(task: asyncio.Task[None]) -> None:
-            # The event loop ends before its time; the thread's result is lost.
+            # The event loop ended early; the result of the thread is lost.
             if task.cancelled():
                 self._finish(batch, [e.FateUnknown("the server ended")] * len(batch))
 
@@ -172,7 +172,9 @@ class Lane(Generic[Item]):
         self._aside.add_done_callback(finish_cancelled)
 
     async def _serve_aside(self, batch: _Batch[Item]) -> None:
-        """Decide in another thread; callers that give up while another process is writing leave the batch."""
+        """Execute the batch in another thread. While another process is writing, callers that give up leave
+        the batch.
+        """
         if self._check is None:
             self._check = self._loop.call_later(_CHECK_INTERVAL, self._refuse_late)
         outcomes: list[Outcome] = []
@@ -204,7 +206,7 @@ class Lane(Generic[Item]):
                 self._timeout.cancel()
 
     def _refuse_late(self) -> None:
-        """Refuse callers that have waited too long, while others are decided."""
+        """Refuse callers that have waited too long while a batch runs."""
         latest = self._loop.time() - self._answer_within
         while self._waiting and not _is_wanted(self._waiting[0], latest):
             self._waiting.popleft()
@@ -236,7 +238,7 @@ class Lane(Generic[Item]):
         for (item, future, _, _), outcome in zip(batch, outcomes, strict=True):
             if type(item) in self._listeners:
                 self._listeners[type(item)]()
-            # A caller that went away has cancelled its future; the others have not.
+            # A caller that disconnected has cancelled its future; the others have not.
             if not future.done():
                 future.set_result(outcome)
         self._continue()
@@ -251,7 +253,9 @@ class Lane(Generic[Item]):
 
 
 def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
-    """Whether a caller that came after ``latest`` is still waiting. If not, the call is refused, undone."""
+    """Whether the call's caller, who came after ``latest``, still waits. If not, the call is refused, and
+    nothing was done.
+    """
     _, future, waiting_call, since = entry
     if future.done():
         return False
@@ -268,7 +272,7 @@ def _timeout_for(cost: Cost) -> float:
 
 
 def _after_interrupt(outcome: Outcome) -> Outcome:
-    """The outcome of what was broken off, where nothing was changed."""
+    """The outcome of a call that was interrupted before it changed anything."""
     if isinstance(outcome, e.StoreUnavailable | e.StoreConflict):
         return e.TookTooLong(str(outcome))
     return outcome

@@ -1,8 +1,8 @@
-"""The work queue: items of several kinds that wait in tables, and the claims of server processes on them.
+"""The work queue: items of several kinds that wait in tables, and the claims of server processes to them.
 
-Each kind has a table of its own, which a ``Kind`` describes: which rows wait for work now, and the columns of
-a claim. One statement looks at all kinds. A claim is made and renewed only as it was seen: of two processes,
-one gets it.
+Each kind has its own table, which a ``Kind`` describes: which rows are waiting now, and the columns of a
+claim. One statement polls all kinds. A claim is written only if it is still as it was last seen (compare and
+swap), so that only one of two processes gets it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,16 +19,16 @@ from keywright.db import Question, ReadTransaction, WriteTransaction
 from keywright.db.rows import to_seconds
 from keywright.engine.executor import Work
 
-#: How long a claim that its owner does not renew holds.
+#: How long a claim is valid if its owner does not renew it.
 CLAIM = timedelta(seconds=5)
-#: The most items of a kind that a look finds. There are no more jobs, and no more endpoints, so that those
-#: which are at work or left alone hide no other.
+#: The most items of a kind that a poll returns. There are no more jobs or endpoints than that, so items that
+#: are claimed or postponed do not hide others.
 AT_ONCE = 100
 _NONE, _NO_NAME = sa.literal(0, sa.BigInteger), sa.cast(sa.null(), sa.String)
 
 
 class Item(NamedTuple):
-    """A row that waits, with the claim on it as it was seen; ``detail`` is what its kind wants to know."""
+    """A waiting row, with its claim as it was seen; ``detail`` is data for its kind."""
 
     id: int
     claimed_by: str | None = None
@@ -38,29 +38,29 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """How items of one kind wait. Its statements are built once."""
+    """How the items of one kind wait. Its statements are built only once."""
 
     #: Whether a row waits for work at ``NOW``, claimed or not.
     waits: sa.ColumnElement[bool]
-    #: The end of a claim; a kind without ``claimed_by`` has there when the item is due.
+    #: The end of a claim; for a kind without ``claimed_by``, when the item is due.
     claimed_until: sa.Column[int]
     claimed_by: sa.Column[str] | None = None
     _: KW_ONLY
-    #: The next item comes first.
+    #: The sort order of items: the next one first.
     order: tuple[sa.ColumnElement[Any], ...] = ()
-    #: What a claim returns: these columns, converted.
+    #: The columns that a claim returns, and their conversion.
     columns: Sequence[sa.ColumnElement[Any]]
     convert: Callable[[sa.Row[Any]], Any]
-    #: What a claim changes besides.
+    #: Other columns that a claim changes.
     changes: Callable[[datetime], Mapping[str, Any]] = lambda _: {}
     detail: sa.ColumnElement[int] = _NONE
     holds_for: timedelta = CLAIM
-    #: Those of the items that were found on which work can begin.
+    #: Filters the items that were found: those on which work can begin.
     confirm: Callable[[ReadTransaction, list[Item]], list[Item]] | None = None
 
     @cached_property
     def found(self) -> sa.Select[Any]:
-        """Finds the items."""
+        """The query that finds waiting items."""
         by = _NO_NAME if self.claimed_by is None else self.claimed_by
         columns = (by.label("by"), self.claimed_until.label("until"), self.detail.label("detail"))
         number = self.claimed_until.table.c.id
@@ -70,8 +70,8 @@ class Kind:
 def claim_item(
     tx: WriteTransaction, kind: Kind, item: Item, *, claimed_by: str, now: datetime, skips_locked: bool = True
 ) -> Any:
-    """Claim an item and return it; None where its claim is another one now, it waits no more, or another
-    transaction has locked it. Without ``skips_locked``, that one is waited for.
+    """Claim an item and return it; None if its claim has changed, it no longer waits, or another transaction
+    has locked it. Without ``skips_locked``, a locked item is waited for.
     """
     query = _write(kind, item, claimed_by, claimed_by, now + kind.holds_for, skips_locked=skips_locked)
     query = query.values(kind.changes(now)).returning(*kind.columns)
@@ -82,8 +82,8 @@ def claim_item(
 def _write(
     kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, skips_locked: bool = True
 ) -> sa.Update:
-    """Writes who has an item, and for how long, where it is the sender's own, or waits with its claim as
-    seen.
+    """Write the owner and the end of a claim, if the claim is the sender's own or is still as seen on a
+    waiting item.
     """
     by, end = kind.claimed_by, kind.claimed_until
     number = end.table.c.id
@@ -101,22 +101,22 @@ def _write(
 
 
 class Claims:
-    """The claims on items of a kind, as one process has seen them. The time in a claim comes from the clock
-    of another process, which may be wrong: a claim is over when it has not changed, since this process first
-    saw it, for as long as claims hold.
+    """The claims to items of a kind, as one process has seen them. The time in a claim comes from the clock
+    of another process, which may be wrong. So a claim counts as expired only if it has not changed for the
+    validity of a claim, measured from when this process first saw it.
     """
 
     def __init__(
         self, claimed_by: str, clock: Callable[[], float] = monotonic, holds_for: timedelta = CLAIM
     ) -> None:
-        """``clock`` is in seconds and does not jump."""
+        """``clock`` returns seconds and is monotonic."""
         self._holds_for = holds_for.total_seconds()
         self._claimed_by = claimed_by
         self._clock = clock
         self._seen_at: dict[Item, float] = {}
 
     def find_over(self, items: Iterable[Item]) -> tuple[Item, ...]:
-        """Those of all items whose claims are over, are this process's own, or have no owner."""
+        """Those of all items whose claims have expired, are this process's own, or have no owner."""
         now = self._clock()
         self._seen_at = {one: self._seen_at.get(one, now) for one in items}
         latest = now - self._holds_for
@@ -131,7 +131,9 @@ class Claims:
 
 
 class LookForWork(Query, frozen=True, kw_only=True):
-    """For each kind, the items that wait; then, for each question, an item where it finds a row: lists."""
+    """Find the waiting items of each kind; then, for each question, an item if it finds a row. Returns a list
+    for each.
+    """
 
     now: datetime
     kinds: tuple[Kind, ...] = ()
@@ -139,7 +141,7 @@ class LookForWork(Query, frozen=True, kw_only=True):
 
 
 class ClaimItem(Command, frozen=True, kw_only=True):
-    """Claim an item as it was seen; the outcome is what its kind returns, or None."""
+    """Claim an item if its claim is as seen; the outcome is what its kind returns, or None."""
 
     is_internal = True
 
@@ -149,7 +151,7 @@ class ClaimItem(Command, frozen=True, kw_only=True):
 
 
 class HoldItems(Command, frozen=True, kw_only=True):
-    """Renew the claims on items or, with ``is_over``, give them up. Returns how many were the sender's."""
+    """Renew the claims to items or, with ``is_over``, release them. Returns how many were the sender's."""
 
     kind: Kind
     items: Collection[Item]
@@ -169,7 +171,7 @@ def _look(kinds: tuple[Kind, ...], questions: tuple[Question, ...]) -> sa.Compou
 
 
 def look_for_work(read: Any, query: LookForWork) -> list[list[Item]]:
-    """Look at all tables in one statement; where a kind wants its items confirmed, it may ask more."""
+    """Poll all tables in one statement; a kind that confirms its items may run more statements."""
     tx: ReadTransaction = read.tx
     kinds = query.kinds
     found: list[list[Item]] = [[] for _ in (*kinds, *query.questions)]

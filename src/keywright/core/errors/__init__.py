@@ -1,7 +1,7 @@
-"""Every error and refusal of Keywright, as one tree; import them from here.
+"""All errors of Keywright, as one tree of classes; import them from here.
 
-A class declares once, in its attributes, what every interface answers: ``KeywrightError`` explains them. So a
-new refusal is one class in one of these files; v2, the pages, the terminal and the documents read it there.
+A class declares in its attributes what every interface answers, see ``KeywrightError``. So a new error is a
+single class in one of these files, which v2, the pages, the terminal and the documents read.
 """
 
 # ruff: noqa: F403
@@ -20,7 +20,7 @@ from keywright.core.errors.calls import *
 from keywright.core.errors.requests import *
 from keywright.core.errors.faults import *
 
-#: Every class of the tree, in the order of definition.
+#: All classes, in order of definition.
 CATALOG: tuple[type[KeywrightError], ...] = tuple(  # noqa: F405
     kind
     for kind in list(vars().values())

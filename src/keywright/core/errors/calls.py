@@ -1,4 +1,4 @@
-"""Errors of calls and of their parameters."""
+"""Errors about calls and their parameters."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,7 +12,7 @@ _NOT_ALLOWED = "Your role does not allow this"
 
 
 class AccessDenied(KeywrightError):
-    """The caller is not known, or may not do this."""
+    """The caller is unknown, or is not allowed to do this."""
 
     code = "access.denied"
     problem = "not_permitted"
@@ -21,7 +21,7 @@ class AccessDenied(KeywrightError):
 
 
 class CredentialsMissing(AccessDenied):
-    """The call needs an API key, and has none or half of one."""
+    """The call requires an API key, but has none, or only half of one."""
 
     code = "access.credentials_missing"
     problem = "credentials_missing"
@@ -30,7 +30,7 @@ class CredentialsMissing(AccessDenied):
 
 
 class CredentialsInvalid(AccessDenied):
-    """No API key in force has this consumer key and consumer secret."""
+    """No valid API key has this consumer key and consumer secret."""
 
     code = "access.credentials_invalid"
     problem = "credentials_invalid"
@@ -39,7 +39,7 @@ class CredentialsInvalid(AccessDenied):
 
 
 class NoReadPermission(AccessDenied):
-    """The API key may not do this."""
+    """The API key does not have the permission for this."""
 
     code = "access.no_read_permission"
     problem = "not_permitted"
@@ -50,7 +50,7 @@ class NoReadPermission(AccessDenied):
 
 
 class NoWritePermission(AccessDenied):
-    """The API key may not change anything."""
+    """The API key does not have the permission to change anything."""
 
     code = "access.no_write_permission"
     problem = "not_permitted"
@@ -63,7 +63,7 @@ class NoWritePermission(AccessDenied):
 class RateLimited(AccessDenied):
     """Too many unknown license keys, wrong credentials or malformed requests came from this address.
 
-    ``retry_after`` is whole seconds to wait.
+    ``retry_after`` is in whole seconds.
     """
 
     code = "access.rate_limited"
@@ -77,13 +77,13 @@ class RateLimited(AccessDenied):
     retry_after: int
 
     def facts(self) -> dict[str, Any]:
-        """``seconds`` is a number with its noun."""
+        """Add ``seconds``, a number with its unit."""
         noun = "second" if self.retry_after == 1 else "seconds"
         return super().facts() | {"seconds": f"{self.retry_after:,} {noun}"}
 
 
 class TooManyOffers(RateLimited, Refusal):
-    """The customer has offered as many licenses to others as there may be in a day."""
+    """The customer has reached the limit of licenses offered to others in one day."""
 
     code = "license.too_many_offers"
     problem_detail = "A customer may offer 3 licenses in a day. Wait {seconds}."
@@ -91,7 +91,7 @@ class TooManyOffers(RateLimited, Refusal):
 
 
 class TooManyChanges(RateLimited):
-    """Too many activations of this license, or from this address, have succeeded."""
+    """Too many activations of this license, or from this address, succeeded."""
 
     code = "access.too_many_changes"
     problem = "too_many_requests"
@@ -100,7 +100,7 @@ class TooManyChanges(RateLimited):
 
 
 class TooManyWaiting(RateLimited):
-    """As many calls with this API key wait for events as may."""
+    """Too many calls with this API key are waiting for events."""
 
     code = "access.too_many_waiting"
     problem = "too_many_requests"
@@ -116,7 +116,7 @@ class TooManyTrials(RateLimited):
 
 
 class TooManyKeptAnswers(RateLimited):
-    """Too many calls with an idempotency key came for this license, or from this address."""
+    """Too many calls with an idempotency key came from this address."""
 
     code = "access.too_many_kept_answers"
     problem = "too_many_requests"
@@ -125,7 +125,7 @@ class TooManyKeptAnswers(RateLimited):
 
 
 class BadRequest(KeywrightError):
-    """The request does not name something that can be done."""
+    """The request does not ask for anything that exists."""
 
     code = "request.bad"
     problem = "malformed_body"
@@ -138,7 +138,7 @@ class BadBody(BadRequest):
 
 
 class NoSuchAddress(BadRequest):
-    """Nothing exists at this address; a `/` in a key must be written `%2F`."""
+    """Nothing exists at this address; a `/` in a key must be written as `%2F`."""
 
     code = "request.no_such_address"
     problem = "not_found"
@@ -149,7 +149,7 @@ class NoSuchAddress(BadRequest):
 
 
 class MethodNotAllowed(BadRequest):
-    """The address has other methods, which `Allow` lists.
+    """The address does not support this method; `Allow` lists those that it supports.
 
     ``allowed`` are these methods.
     """
@@ -165,12 +165,12 @@ class MethodNotAllowed(BadRequest):
     allowed: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
-        """``methods`` are the allowed ones in a row."""
+        """Add ``methods``, the allowed ones, separated by commas."""
         return super().facts() | {"methods": ", ".join(self.allowed)}
 
 
 class PrefetchRefused(BadRequest):
-    """The call is a browser's prefetch, which must not change anything."""
+    """The request is a browser's prefetch, which must not change anything."""
 
     code = "request.prefetch_refused"
     problem = "not_permitted"
@@ -181,7 +181,7 @@ class PrefetchRefused(BadRequest):
 
 
 class MalformedRequest(BadRequest):
-    """The bytes that came are not well-formed HTTP."""
+    """The request is not well-formed HTTP."""
 
     code = "request.malformed"
     sentence = "What was sent is not a well-formed request."
@@ -189,7 +189,7 @@ class MalformedRequest(BadRequest):
 
 
 class BodyIncomplete(BadBody):
-    """The caller disconnected before the whole body had come."""
+    """The caller disconnected before the whole body had arrived."""
 
     code = "request.body_incomplete"
     problem = "malformed_body"
@@ -199,7 +199,7 @@ class BodyIncomplete(BadBody):
 
 
 class MalformedJson(BadBody):
-    """The content type of the body is JSON, but the body is not JSON."""
+    """The body is declared as JSON, but is not valid JSON."""
 
     code = "request.malformed_json"
     sentence = "What was sent is not well-formed."
@@ -207,7 +207,7 @@ class MalformedJson(BadBody):
 
 
 class MalformedForm(BadRequest):
-    """The query or the body is not a form, or has over 1,000 fields."""
+    """The query or the body is not a valid form, or has more than 1,000 fields."""
 
     code = "request.malformed_form"
     sentence = "What was sent is not a form of these pages."
@@ -215,7 +215,9 @@ class MalformedForm(BadRequest):
 
 
 class BodyTooLarge(BadBody):
-    """The body is over the limit: 1 MiB, a setting; 64 KiB without an API key that may read or write."""
+    """The body is larger than the limit: 1 MiB (a setting), or 64 KiB without an API key that may read or
+    write.
+    """
 
     code = "request.body_too_large"
     problem = "body_too_large"
@@ -225,7 +227,7 @@ class BodyTooLarge(BadBody):
 
 
 class AddressTooLong(BadRequest):
-    """Path and query are over 8 KiB."""
+    """Path and query are longer than 8 KiB."""
 
     code = "request.address_too_long"
     problem = "invalid_parameter"
@@ -251,7 +253,7 @@ class EncodedBody(BadBody):
 
 
 class HeadersTooLarge(BadRequest):
-    """The request line and headers are over 32 KiB."""
+    """The request line and headers are larger than 32 KiB."""
 
     code = "request.headers_too_large"
     status = 431
@@ -260,7 +262,7 @@ class HeadersTooLarge(BadRequest):
 
 
 class RequestTooSlow(BadRequest):
-    """The request's headers or its body did not arrive within 10 seconds."""
+    """The headers or the body of the request did not arrive within 10 seconds."""
 
     code = "request.too_slow"
     problem = "malformed_body"
@@ -273,7 +275,7 @@ class RequestTooSlow(BadRequest):
 class InvalidParameters(Refusal):
     """A parameter has the wrong type or size; `data.params` gives the reason.
 
-    ``reasons`` are these reasons, by parameter.
+    ``reasons`` are the reasons by parameter.
     """
 
     code = "parameter.invalid"
@@ -290,7 +292,7 @@ class InvalidParameters(Refusal):
     reasons: Mapping[str, str]
 
     def facts(self) -> dict[str, Any]:
-        """The reasons as texts; ``reasons_in_words`` has spaces in the names."""
+        """The reasons as strings; in ``reasons_in_words``, names have spaces."""
         pairs = self.reasons.items()
         return super().facts() | {
             "names": ", ".join(self.reasons),
@@ -308,7 +310,7 @@ class BodyNotAnObject(InvalidParameters):
 
 
 class IdempotencyKeyReused(Refusal):
-    """The idempotency key was used before, with other parameters."""
+    """The idempotency key was used before with other parameters."""
 
     code = "idempotency.key_reused"
     problem = "idempotency_key_reused"
@@ -335,7 +337,7 @@ class IdempotencyKeyBusy(Refusal):
 
 
 class CredentialsElsewhere(BadRequest):
-    """A download with an ``Authorization`` would take that to the vendor's place."""
+    """The client would send the ``Authorization`` header of this download to the vendor's own server."""
 
     code = "request.credentials_elsewhere"
     sentence = "Ask again without Authorization: the file is at another place, which must not get it."

@@ -1,4 +1,4 @@
-"""Faults of the server: of the database, the settings, the processes."""
+"""Faults of the server: of its database, settings and processes."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ _UNAVAILABLE = "service_unavailable"
 
 
 class Fault(KeywrightError):
-    """Something is wrong inside the server."""
+    """An internal error of the server."""
 
     code = "fault.internal"
     hint = (
@@ -31,7 +31,7 @@ class RejectedByDatabase(Fault):
 class Unavailable(Fault):
     """The call cannot be answered now; the same call may succeed later.
 
-    ``retry_after`` is whole seconds to wait.
+    ``retry_after`` is in whole seconds.
     """
 
     code = "fault.unavailable"
@@ -53,15 +53,15 @@ class QueueFull(Unavailable):
 
 
 class WaitedTooLong(Unavailable):
-    """The call could not be decided within `answer_within_seconds`; nothing was changed."""
+    """The call could not be executed within `answer_within_seconds`; nothing was changed."""
 
     code = "fault.waited_too_long"
     problem = "busy"
 
 
 class OldSystemUnavailable(Unavailable):
-    """The license is not here, and the system that the relay asks does not answer, or has been asked too
-    much. A program must not take this for an unknown license.
+    """The license is not here, and the old system that the relay asks does not answer, or got too many
+    requests. A program must not treat this as an unknown license.
     """
 
     code = "fault.old_system_unavailable"
@@ -86,7 +86,7 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The database takes no change: its disk is full, or it may only be read. Questions are answered."""
+    """The database accepts no changes, because its disk is full or it is read-only. Queries are answered."""
 
     code = "fault.store_read_only"
     problem_detail = (
@@ -103,7 +103,7 @@ class SecretMissing(StoreUnavailable):
 
 
 class FilesUnavailable(Unavailable):
-    """A file cannot be written or read, or the disk is full; nothing of an upload is left."""
+    """A file cannot be read or written, or the disk is full; nothing of an upload is left."""
 
     code = "release.files_unavailable"
     problem = "busy"
@@ -127,7 +127,8 @@ class StoreBusy(Unavailable):
 
 
 class StoreConflict(Unavailable):
-    """The database rolled back the transaction: another one was in its way, or the connection broke.
+    """The database rolled back the transaction, because it conflicted with another one or the connection
+    broke.
 
     Nothing was changed, and running the transaction again may succeed.
     """
@@ -137,14 +138,14 @@ class StoreConflict(Unavailable):
 
 
 class LockTimeout(StoreConflict):
-    """Another transaction has held a lock for too long; nothing was changed."""
+    """Another transaction held a lock for too long; nothing was changed."""
 
     code = "fault.lock_timeout"
 
 
 class FateUnknown(Unavailable):
-    """The connection to the database broke during the commit, or the server stopped: the change may have
-    happened or not.
+    """The connection to the database broke during the commit, or the server stopped: the change may have been
+    made or not.
     """
 
     code = "fault.fate_unknown"
@@ -167,7 +168,7 @@ class ConfigurationError(KeywrightError):
 
 
 class StoreError(KeywrightError):
-    """The database is not one that this version can use; the text explains what to do."""
+    """This version cannot use the database; the text explains what to do."""
 
     code = "store"
     hint = "{detail}"
@@ -175,7 +176,7 @@ class StoreError(KeywrightError):
 
 
 class WorkerFailed(KeywrightError):
-    """A server process ended before it was ready; the log has the reason."""
+    """A server process ended before it was ready; the log contains the reason."""
 
     code = "worker"
     hint = "a server process could not start; the log has the reason."

@@ -20,7 +20,7 @@ class UnknownLicense(root.LicenseRefusal):
 
 
 class UnknownLicenseId(UnknownLicense):
-    """No license has this number, or the caller may not see it."""
+    """No license has this ID, or the caller may not see it."""
 
     code = "license.unknown_id"
     problem = "not_found"
@@ -33,7 +33,7 @@ class UnknownLicenseId(UnknownLicense):
 class LicenseExpired(root.PlaceRefusal):
     """The license has expired.
 
-    It was valid up to, not including, ``expires_at``.
+    It was valid until ``expires_at``, exclusive.
     """
 
     code = "license.expired"
@@ -52,7 +52,7 @@ class LicenseExpired(root.PlaceRefusal):
     expires_at: datetime
 
     def facts(self) -> dict[str, Any]:
-        """``expires_at`` is written as everywhere on the wire."""
+        """``expires_at`` in the usual format of times."""
         return super().facts() | {"expires_at": write_time(self.expires_at)}
 
 
@@ -79,7 +79,7 @@ class LicenseDisabled(root.LicenseRefusal, root.PlaceRefusal):
 class LimitReached(root.LicenseRefusal, root.PlaceRefusal):
     """Every place of the license is taken.
 
-    ``limit`` is how many it has, ``activations`` how many are taken.
+    ``limit`` is the number of its places, ``activations`` the number of places taken.
     """
 
     code = "license.limit_reached"
@@ -95,11 +95,11 @@ class LimitReached(root.LicenseRefusal, root.PlaceRefusal):
 
     limit: int | None = None
     activations: int | None = None
-    #: The devices that hold the places, for callers that may see them.
+    #: The devices that hold the places, if the caller may see them.
     devices: list[dict[str, Any]] | None = None
 
     def problem_members(self) -> dict[str, Any]:
-        """The figures, and the devices where they are known."""
+        """The numbers, and the devices if they are known."""
         figures = {"limit": self.limit, "activations": self.activations}
         return figures if self.devices is None else figures | {"devices": self.devices}
 
@@ -114,7 +114,7 @@ class NothingActive(root.LicenseRefusal):
 
 
 class InvalidLicenseKey(root.ValueRefusal):
-    """The key is missing, empty or over 255 characters, or has control characters."""
+    """The key is missing, empty or longer than 255 characters, or contains control characters."""
 
     code = "license.key_invalid"
     sentence = "This cannot be a license key: it has 1 to 255 characters, none of them unprintable."
@@ -135,7 +135,7 @@ class LicenseKeyTaken(root.ValueRefusal):
 
 
 class OrderLineTaken(root.Refusal):
-    """Another license is of this order line."""
+    """Another license was made for this order line."""
 
     code = "license.order_line_taken"
     problem = "already_exists"
@@ -164,7 +164,7 @@ class NothingToChange(root.Refusal):
 
 
 class CannotUndo(root.Refusal):
-    """The history does not hold the state before, or no longer."""
+    """The history does not contain, or no longer contains, the previous state."""
 
     code = "license.cannot_undo"
     sentence = "This cannot be undone: the history does not hold the state before."
@@ -172,7 +172,7 @@ class CannotUndo(root.Refusal):
 
 
 class ChangedSince(root.Refusal):
-    """The license is no longer as the change left it that was to be undone."""
+    """The license has changed since the change that was to be undone."""
 
     code = "license.changed_since"
     problem = "changed_meanwhile"
@@ -184,7 +184,7 @@ class ChangedSince(root.Refusal):
     fields: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
-        """``fields_in_words`` has spaces."""
+        """Add ``fields_in_words``, the names with spaces."""
         words = ", ".join(one.removesuffix("_at").replace("_", " ") for one in self.fields)
         return super().facts() | {"fields_in_words": words}
 
@@ -217,7 +217,7 @@ class NoLicenses(root.Refusal):
 
 
 class NeverExpires(root.LicenseRefusal):
-    """The license has no expiry that could be put off."""
+    """The license has no expiry that could be extended."""
 
     code = "license.never_expires"
     problem = "never_expires"
@@ -226,7 +226,7 @@ class NeverExpires(root.LicenseRefusal):
 
 
 class ExpiresLater(root.LicenseRefusal):
-    """The license is already valid for longer than that."""
+    """The license is already valid at least until then."""
 
     code = "license.expires_later"
     problem = "invalid"
@@ -273,7 +273,7 @@ class AlreadyActivated(root.TokenRefusal):
 
 
 class TokenNotActive(root.TokenRefusal):
-    """This license has no activation with this token, or it is deactivated."""
+    """This license has no activation with this token, or the activation is deactivated."""
 
     code = "activation.not_active"
     problem = "unknown_device"

@@ -1,4 +1,4 @@
-"""Refusals about users, sessions and API keys, jobs, signing keys, and notices."""
+"""Refusals about users, sessions, API keys, jobs, signing keys and notices."""
 
 from typing import Any, ClassVar
 
@@ -7,7 +7,7 @@ from keywright.core.errors.terms import InvalidTerms
 
 
 class UserExists(Refusal):
-    """There is already a user with this name."""
+    """A user with this name already exists."""
 
     code = "user.exists"
     problem = "already_exists"
@@ -18,7 +18,7 @@ class UserExists(Refusal):
 
 
 class UnknownUser(Refusal):
-    """There is no user with this name or number, or none who may sign in."""
+    """No user has this name or ID, or the user may not sign in."""
 
     code = "user.unknown"
     problem = "not_found"
@@ -30,7 +30,7 @@ class UnknownUser(Refusal):
 
 
 class LastAdministrator(Refusal):
-    """No administrator would be left."""
+    """No administrator would remain."""
 
     code = "user.last_administrator"
     sentence = "No other administrator has a password. Make another user an administrator first."
@@ -39,7 +39,7 @@ class LastAdministrator(Refusal):
 
 
 class InvitationOver(Refusal):
-    """The link of an invitation was used, is too old, or was replaced by another one."""
+    """The invitation link was used, is too old, or was replaced by another one."""
 
     code = "user.invitation_over"
     status = 403
@@ -49,7 +49,7 @@ class InvitationOver(Refusal):
 
 
 class CustomerSignInOver(Refusal):
-    """The code or the link with which a customer signs in is wrong, was used, or is too old."""
+    """The code or link with which a customer signs in is wrong, was used, or is too old."""
 
     code = "customer.sign_in_over"
     status = 403
@@ -58,7 +58,9 @@ class CustomerSignInOver(Refusal):
 
 
 class PublicUrlMissing(Refusal):
-    """A link with a secret in it would begin with an address that the request names, and anybody may name."""
+    """A link that contains a secret would begin with an address from the request, which anyone could
+    forge.
+    """
 
     code = "link.public_url_missing"
     problem = "not_permitted"
@@ -72,7 +74,7 @@ class PublicUrlMissing(Refusal):
 
 
 class TooManyViews(Refusal):
-    """The user has as many saved views as there can be."""
+    """The user has the maximum number of saved views."""
 
     code = "user.too_many_views"
     sentence = "There can be {most} views. Delete one first."
@@ -83,7 +85,7 @@ class TooManyViews(Refusal):
 
 
 class SetupOver(Refusal):
-    """The first administrator is made already."""
+    """The first administrator already exists."""
 
     code = "user.setup_over"
     sentence = "The first administrator has already been created. Sign in instead."
@@ -95,7 +97,7 @@ class SetupOver(Refusal):
 
 
 class UnknownApiKey(Refusal):
-    """There is no API key with this id that is still in force."""
+    """No valid API key has this ID."""
 
     code = "api_key.unknown"
     problem = "not_found"
@@ -107,7 +109,7 @@ class UnknownApiKey(Refusal):
 
 
 class UnknownJob(Refusal):
-    """There is no job with this id."""
+    """No job has this ID."""
 
     code = "job.unknown"
     problem = "not_found"
@@ -121,7 +123,7 @@ class UnknownJob(Refusal):
 
 
 class JobOver(Refusal):
-    """The job has ended."""
+    """The job has already ended."""
 
     code = "job.over"
     sentence = "The job has already ended."
@@ -129,7 +131,7 @@ class JobOver(Refusal):
 
 
 class JobRunning(Refusal):
-    """The job has not ended."""
+    """The job has not ended yet."""
 
     code = "job.running"
     sentence = "The job is still at work. Wait for its end, or cancel it."
@@ -137,7 +139,7 @@ class JobRunning(Refusal):
 
 
 class JobTakenBack(Refusal):
-    """The job has been taken back, or has changed nothing that could be."""
+    """The job was undone before, or changed nothing that could be undone."""
 
     code = "job.taken_back"
     sentence = "There is nothing to take back: this job has changed nothing, or was taken back before."
@@ -145,7 +147,7 @@ class JobTakenBack(Refusal):
 
 
 class KeysNotForYou(Refusal):
-    """Another user has ordered the job."""
+    """The job was started by another user."""
 
     code = "job.keys_not_for_you"
     status = 403
@@ -164,7 +166,7 @@ class KeysFetched(Refusal):
 
 
 class TooManyJobs(Refusal):
-    """The most jobs that may wait are waiting."""
+    """The maximum number of jobs are waiting."""
 
     code = "job.too_many"
     problem = "busy"
@@ -174,7 +176,7 @@ class TooManyJobs(Refusal):
 
 
 class StepOver(Refusal):
-    """The step is done or is another process's: the job has ended, or moved on, or was claimed anew."""
+    """The step is done or belongs to another process: the job has ended, moved on, or was claimed again."""
 
     code = "job.step_over"
     sentence = "The job has moved on already."
@@ -182,7 +184,7 @@ class StepOver(Refusal):
 
 
 class FileGone(Refusal):
-    """The job has made no file, or the file has been deleted."""
+    """The job created no file, or the file was deleted."""
 
     code = "job.file_gone"
     status = 404
@@ -194,7 +196,7 @@ _EXAMPLE_KID = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 
 class OfflineNotAllowed(Refusal):
-    """The license's terms let no answer be kept, so there is no license file."""
+    """The license's terms do not allow answers to be stored, so there is no license file."""
 
     code = "license.offline_not_allowed"
     problem = "offline_not_allowed"
@@ -210,7 +212,7 @@ class OfflineNotAllowed(Refusal):
 
 
 class SigningKeyRefusal(Refusal):
-    """A refusal about one signing key, by its ``kid``."""
+    """A refusal that concerns one signing key, by its ``kid``."""
 
     example: ClassVar[tuple[Any, ...]] = (_EXAMPLE_KID,)
 
@@ -230,7 +232,7 @@ class UnknownSigningKey(SigningKeyRefusal):
 
 
 class SigningKeyInUse(SigningKeyRefusal):
-    """The key signs every answer now; it can be withdrawn when another one does."""
+    """The key signs all answers now; it can be withdrawn after it has been replaced."""
 
     code = "signing_key.in_use"
     problem = "still_in_use"
@@ -241,7 +243,7 @@ class SigningKeyInUse(SigningKeyRefusal):
 
 
 class InvalidNotice(InvalidTerms):
-    """A notice has values that its product does not allow, or is not in the state for this."""
+    """A notice has values that its product does not allow, or is in the wrong state for this."""
 
     code = "notice.invalid"
     problem_detail = "Wrong in the notice: {errors_in_words}."

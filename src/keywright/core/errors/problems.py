@@ -1,14 +1,14 @@
 """The problem codes of v3: the status of each, and the page that explains it.
 
-The list is closed: a client may match on a code, so that one may be added here, never changed.
+The list is append-only: clients match on codes, so codes can be added but never changed.
 """
 
 from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """A reason for a failure. ``meaning`` and ``remedy`` are the page about it, with the marks of the
-    documents; ``detail`` is the sentence of an answer whose error has none of its own.
+    """A problem code. ``meaning`` and ``remedy`` are the page about it, with the markup of the documents;
+    ``detail`` is the detail of errors that have none of their own.
     """
 
     status: int

@@ -1,4 +1,4 @@
-"""Refusals about policies, products, customers, imports and webhooks, and about connections to shops."""
+"""Refusals about policies, products, customers, imports, webhooks, releases and connections to shops."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from keywright.core.parsing import write_time
 
 
 class UnknownPolicy(Refusal):
-    """No policy has this number."""
+    """No policy has this ID."""
 
     code = "policy.unknown"
     problem = "not_found"
@@ -34,7 +34,7 @@ class NoPolicies(Refusal):
 
 
 class PolicyFieldMissing(FieldRefusal):
-    """A new policy needs this field."""
+    """A new policy requires this field."""
 
     code = "policy.field_missing"
     sentence = "A policy needs its {field_in_words}."
@@ -62,9 +62,9 @@ class PolicyFieldNotInteger(PolicyFieldInvalid):
 
 
 class PolicyTooWeak(Refusal):
-    """The policy's keys could be guessed: they have under 64 bits of entropy.
+    """The keys of the policy could be guessed: they have less than 64 bits of entropy.
 
-    The caller may allow such keys.
+    The caller can allow such keys.
     """
 
     code = "policy.too_weak"
@@ -84,13 +84,13 @@ class PolicyTooWeak(Refusal):
     bits: float
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the key format."""
+        """``errors``, with the key format."""
         detail = "must make keys with at least 64 bits of randomness"
         return {"errors": [{"pointer": "/key", "code": "invalid", "detail": detail}]}
 
 
 class PolicyArchived(Refusal):
-    """The policy is archived: no license is made from it."""
+    """The policy is archived, so no licenses are made from it."""
 
     code = "policy.archived"
     problem = "policy_archived"
@@ -103,7 +103,7 @@ class PolicyArchived(Refusal):
 
 
 class TrialNotOffered(Refusal):
-    """The product has no policy for trials, or the named one is none."""
+    """The product has no policy for trials, or the named policy is not for trials."""
 
     code = "trial.not_offered"
     problem = "trial_not_offered"
@@ -112,7 +112,7 @@ class TrialNotOffered(Refusal):
 
 
 class TrialUsed(Refusal):
-    """The device has had its trial of the product, and its license was deleted."""
+    """The device has had its trial of the product, whose license was deleted."""
 
     code = "trial.used"
     problem = "trial_used"
@@ -121,7 +121,7 @@ class TrialUsed(Refusal):
 
 
 class NotClaimable(Refusal):
-    """No license can be claimed with this key: there is none, or not for this customer."""
+    """The license with this key does not exist, or this customer cannot claim it."""
 
     code = "license.not_claimable"
     problem = "not_claimable"
@@ -130,7 +130,7 @@ class NotClaimable(Refusal):
 
 
 class NotTransferable(Refusal):
-    """The license cannot be handed on: its terms or its status do not allow it, or it has no customer."""
+    """The license cannot be transferred: its terms or status do not allow it, or it has no customer."""
 
     code = "license.not_transferable"
     problem = "not_transferable"
@@ -139,7 +139,7 @@ class NotTransferable(Refusal):
 
 
 class HandedOnBefore(NotTransferable):
-    """The license changed hands before, and its terms allow that once."""
+    """The license was transferred before, and its terms allow only one transfer."""
 
     code = "license.handed_on_before"
     sentence = "This license was handed on before, and can be handed on once."
@@ -155,7 +155,7 @@ class SubscriptionRuns(NotTransferable):
 
 
 class TransferTooEarly(NotTransferable):
-    """The license was made, or handed on, so lately that its terms do not let it be handed on before
+    """The license was made or transferred so recently that its terms do not allow a transfer before
     ``until``.
     """
 
@@ -167,12 +167,12 @@ class TransferTooEarly(NotTransferable):
     until: datetime
 
     def facts(self) -> dict[str, Any]:
-        """``until`` is written as everywhere."""
+        """``until`` in the usual format of times."""
         return super().facts() | {"until": write_time(self.until)}
 
 
 class ClaimedLately(TransferTooEarly):
-    """The license was claimed with its key; until ``until`` that may have to be undone."""
+    """The license was claimed with its key; the claim may have to be undone until ``until``."""
 
     code = "license.claimed_lately"
     sentence = (
@@ -191,7 +191,7 @@ class TransferPending(Refusal):
 
 
 class SourceUnusable(Refusal):
-    """The file cannot be imported; the text states why, and in which line."""
+    """The file cannot be imported; the text states the reason and the line."""
 
     code = "import.source_unusable"
     status = 422
@@ -204,7 +204,7 @@ class SourceUnusable(Refusal):
 
 
 class TooManyEndpoints(Refusal):
-    """There are as many endpoints of webhooks as there can be."""
+    """The maximum number of webhooks exists."""
 
     code = "webhook.too_many"
     problem = "still_in_use"
@@ -215,7 +215,9 @@ class TooManyEndpoints(Refusal):
 
 
 class TooMuchStored(Refusal):
-    """More is stored about the customer than one answer holds: 1,000 licenses, or 20,000 rows in all."""
+    """More data is stored about the customer than fits into one answer: 1,000 licenses, or 20,000 records in
+    all.
+    """
 
     code = "customer.too_much_stored"
     problem = "invalid"
@@ -225,13 +227,13 @@ class TooMuchStored(Refusal):
     v2 = None
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the customer."""
+        """``errors``, with the customer."""
         detail = "is of a customer about whom more is stored than one answer holds"
         return {"errors": [{"parameter": "customer_id", "code": "invalid", "detail": detail}]}
 
 
 class UnknownConnection(Refusal):
-    """No connection has this number, or it is one to another shop."""
+    """No connection has this ID, or it is to another shop."""
 
     code = "connection.unknown"
     problem = "not_found"
@@ -246,7 +248,7 @@ class UnknownConnection(Refusal):
 
 
 class ConnectionFieldInvalid(Refusal):
-    """A field of a connection cannot have this value; the reason states what it must be."""
+    """A field of a connection has an invalid value; the reason states what it must be."""
 
     code = "connection.field_invalid"
     problem = "invalid"
@@ -261,12 +263,12 @@ class ConnectionFieldInvalid(Refusal):
     reason: str
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the member."""
+        """``errors``, with the member."""
         return {"errors": [{"pointer": f"/{self.field}", "code": "invalid", "detail": self.reason}]}
 
 
 class UnknownShopEvent(Refusal):
-    """The connection has no stored event with this number; it may have been forgotten after its days."""
+    """The connection has no stored event with this ID; it may have been deleted after the retention time."""
 
     code = "shop_event.unknown"
     problem = "not_found"
@@ -283,9 +285,9 @@ class UnknownShopEvent(Refusal):
 
 
 class BadSignature(Refusal):
-    """A shop's event has no signature, or one that was not made with the connection's secret, or is too old.
+    """The signature of a shop's event is missing or too old, or was not made with the connection's secret.
 
-    The text names it, for the log; it has nothing of the event.
+    The text is for the log; it contains nothing of the event.
     """
 
     code = "shop_event.bad_signature"
@@ -300,7 +302,7 @@ class BadSignature(Refusal):
 
 
 class UnreadableEvent(Refusal):
-    """A shop's event is not as the shop documents it; the text states where."""
+    """A shop's event does not have the documented format; the text states where."""
 
     code = "shop_event.unreadable"
     problem = "malformed_body"
@@ -315,8 +317,8 @@ class UnreadableEvent(Refusal):
 
 
 class ShopRefused(Refusal):
-    """The shop's API declines the question: the API key is wrong or may not read this, or there is no such
-    thing. The text is for people.
+    """The shop's API refused the request: the API key is wrong or may not read this, or nothing was found.
+    The text is for people.
     """
 
     code = "shop.refused"
@@ -330,8 +332,8 @@ class ShopRefused(Refusal):
 
 
 class ShopUnavailable(Refusal):
-    """The shop's API does not answer, or is busy; another attempt may succeed; after ``retry_after``
-    seconds, if the shop sends them.
+    """The shop's API does not answer, or is busy. Another attempt may succeed, after ``retry_after`` seconds
+    if the shop sends them.
     """
 
     code = "shop.unavailable"
@@ -346,7 +348,7 @@ class ShopUnavailable(Refusal):
 
 
 class InvalidRelease(InvalidTerms):
-    """A release has values that its product, or its being published, does not allow."""
+    """A release has values that its product, or its publication, does not allow."""
 
     code = "release.invalid"
     problem_detail = "Wrong in the release: {errors_in_words}."
@@ -356,7 +358,9 @@ class InvalidRelease(InvalidTerms):
 
 
 class ReleaseNotReady(Refusal):
-    """The release cannot be published, yanked or filled now. ``reason`` is a sentence without its end."""
+    """The release cannot be published, yanked or given files now. ``reason`` is a sentence without its full
+    stop.
+    """
 
     code = "release.not_ready"
     problem = "release_not_ready"
@@ -369,7 +373,7 @@ class ReleaseNotReady(Refusal):
 
 
 class ContentMismatch(Refusal):
-    """The bytes that were uploaded are not those of the file; nothing of them is kept."""
+    """The uploaded bytes are not those of the file; they are discarded."""
 
     code = "release.content_mismatch"
     problem = "content_mismatch"
@@ -385,7 +389,7 @@ class ContentMismatch(Refusal):
 
 
 class DownloadRefused(Refusal):
-    """The license may not have the file any more, or its release was yanked. ``reason`` is the code."""
+    """The license no longer includes the file, or its release was yanked. ``reason`` is the code."""
 
     code = "release.download_refused"
     status = 403

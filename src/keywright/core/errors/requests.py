@@ -1,4 +1,4 @@
-"""Errors of a request to v3: of its form, its parameters and the members of its body."""
+"""Errors about the format, the parameters and the body of v3 requests."""
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
@@ -9,19 +9,19 @@ from keywright.core.errors.root import FieldError, Refusal
 
 
 class InvalidFields(BadRequest):
-    """Values of the request are wrong; ``errors`` are all of them."""
+    """The request has invalid values; ``errors`` lists all of them."""
 
     code = "request.fields"
     sentence = "What was sent has wrong values."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ((FieldError("/name", "missing", "is missing"),),)
-    #: Whether the pointers are into the body; else they are names of parameters.
+    #: Whether the pointers are into the body; otherwise they are names of parameters.
     is_body: ClassVar[bool] = False
 
     errors: Sequence[FieldError]
 
     def facts(self) -> dict[str, Any]:
-        """``first`` is the first error in words, ``number`` is how many there are."""
+        """Add ``first``, the first error in words, and ``number``, how many errors there are."""
         first = self.errors[0]
         whole = "the body" if self.is_body else "the query"
         more = f", and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
@@ -29,7 +29,7 @@ class InvalidFields(BadRequest):
 
 
 class InvalidBody(InvalidFields):
-    """Members of the body are missing, unknown or wrong."""
+    """Members of the body are missing, unknown or invalid."""
 
     code = "request.invalid_body"
     status = 422
@@ -39,7 +39,7 @@ class InvalidBody(InvalidFields):
 
 
 class InvalidQuery(InvalidFields):
-    """Query parameters or headers have wrong values."""
+    """Query parameters or headers have invalid values."""
 
     code = "request.invalid_query"
     problem = "invalid_parameter"
@@ -50,7 +50,7 @@ class InvalidQuery(InvalidFields):
 
 
 class CursorTooOld(Refusal):
-    """Events after the cursor are no longer kept. ``kept_since`` is a time, in seconds."""
+    """The events after the cursor are no longer kept. ``kept_since`` is a time in seconds."""
 
     code = "request.cursor_too_old"
     status = 400
@@ -63,18 +63,18 @@ class CursorTooOld(Refusal):
     kept_since: int
 
     def facts(self) -> dict[str, Any]:
-        """``since`` is the time in words."""
+        """Add ``since``, the time in words."""
         since = datetime.fromtimestamp(self.kept_since, UTC)
         return super().facts() | {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the parameter."""
+        """``errors``, with the parameter."""
         detail = "is older than the events that are kept; begin again without it"
         return {"errors": [{"parameter": "cursor", "code": "too_old", "detail": detail}]}
 
 
 class UnknownParameters(InvalidFields):
-    """The route has no such query parameters."""
+    """The route does not have these query parameters."""
 
     code = "request.unknown_parameters"
     problem = "unknown_parameter"
@@ -92,7 +92,7 @@ class BodyUnreadable(BadRequest):
 
 
 class OfflineRequestUnreadable(BadRequest):
-    """The text that was pasted on the page for machines without a network is no request of a program."""
+    """The text that was pasted on the page for offline machines is not a request of a program."""
 
     code = "request.offline_unreadable"
     sentence = "This is no request of a program. Copy all of it, from keywright-request: to its end."
@@ -102,7 +102,9 @@ class OfflineRequestUnreadable(BadRequest):
 
 
 class NotAcceptable(BadRequest):
-    """The answer has none of the media types that the caller admits. ``types`` are its own."""
+    """The route offers none of the media types that the caller accepts. ``types`` are those that it
+    offers.
+    """
 
     code = "request.not_acceptable"
     status = 406
@@ -115,12 +117,12 @@ class NotAcceptable(BadRequest):
     types: Collection[str]
 
     def facts(self) -> dict[str, Any]:
-        """``types_in_words`` are the media types in a row."""
+        """Add ``types_in_words``, the media types, separated by commas."""
         return super().facts() | {"types_in_words": " or ".join(self.types)}
 
 
 class UnsupportedMediaType(NotAcceptable):
-    """The body has none of the media types that the route takes, or is not in UTF-8."""
+    """The body has none of the media types that the route accepts, or is not UTF-8."""
 
     code = "request.unsupported_media_type"
     status = 415
@@ -130,7 +132,7 @@ class UnsupportedMediaType(NotAcceptable):
 
 
 class NotFound(Refusal):
-    """Nothing has this id, or the caller may not see it. ``thing`` is its noun and id."""
+    """Nothing has this ID, or the caller may not see it. ``thing`` is its noun and ID."""
 
     code = "request.not_found"
     status = 404
@@ -144,7 +146,7 @@ class NotFound(Refusal):
 
 
 class UnknownReference(Refusal):
-    """What the body names does not exist, or the API key may not name it. ``pointer`` is where it stands."""
+    """The body references something that does not exist, or that the API key may not see, at ``pointer``."""
 
     code = "request.unknown_reference"
     status = 422
@@ -158,13 +160,13 @@ class UnknownReference(Refusal):
     pointer: str
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the member."""
+        """``errors``, with the member."""
         detail = f"there is no {self.thing}"
         return {"errors": [{"pointer": self.pointer, "code": "unknown", "detail": detail}]}
 
 
 class ChangedMeanwhile(Refusal):
-    """The thing is not in the version that the caller named; nothing was changed."""
+    """The current version is not the one that the caller named; nothing was changed."""
 
     code = "request.changed_meanwhile"
     status = 412
@@ -174,7 +176,7 @@ class ChangedMeanwhile(Refusal):
 
 
 class AlreadyExists(Refusal):
-    """Another thing of this kind has the same value of a field that must be unique."""
+    """Another item of this kind has the same value in a unique field."""
 
     code = "request.already_exists"
     sentence = "There is a {thing} with this {field} already."
@@ -183,13 +185,13 @@ class AlreadyExists(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("customer", "email", "")
 
-    # ``parent`` is the JSON Pointer of the object that has the field; the body itself has none.
+    # ``parent`` is the JSON Pointer of the object with the field; empty for the body itself.
     thing: str
     field: str
     parent: str = ""
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the field."""
+        """``errors``, with the field."""
         detail = f"is that of another {self.thing}"
         return {
             "errors": [{"pointer": f"{self.parent}/{self.field}", "code": "already_exists", "detail": detail}]
@@ -197,7 +199,7 @@ class AlreadyExists(Refusal):
 
 
 class StillInUse(Refusal):
-    """Other things name this one, so that it cannot be deleted or given another code."""
+    """Other items reference this one, so it cannot be deleted or get another code."""
 
     code = "request.still_in_use"
     sentence = "The {thing} is still in use: {users} name it."

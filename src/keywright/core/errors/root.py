@@ -1,4 +1,4 @@
-"""The root of the tree of errors, and the groups of refusals."""
+"""The root of the tree of errors, and groups of refusals."""
 
 import inspect
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from keywright.core.fields import EXAMPLE_KEY, EXAMPLE_TOKEN
 
 
 class V2(NamedTuple):
-    """An answer of the v2 interface. Shipped programs match on these: they are part of the contract (§4)."""
+    """An answer of the v2 interface. Shipped programs match on all of it: it is part of the contract (§4)."""
 
     status: int
     code: str
     sentence: str
 
 
-#: The codes of wrong values over v3; the reference explains each.
+#: The codes of invalid values over v3; the reference explains them.
 ValueCode = Literal[
     "missing",
     "unknown",
@@ -32,7 +32,9 @@ ValueCode = Literal[
 
 
 class FieldError(NamedTuple):
-    """A wrong value. ``pointer`` is a JSON Pointer into the body, or names a query parameter or a header."""
+    """An invalid value. ``pointer`` is a JSON Pointer into the body, or the name of a query parameter or
+    header.
+    """
 
     pointer: str
     code: ValueCode
@@ -43,41 +45,41 @@ class FieldError(NamedTuple):
 class KeywrightError(Exception):
     """Everything that Keywright raises on purpose.
 
-    The first paragraph of a class's docstring states when it is raised. Its attributes state what each
-    interface answers; a class inherits those that it does not set. Members that are annotated in a class are
-    the arguments of its errors, after those of its bases, and their attributes. Sentences are format strings
+    The first paragraph of a class's docstring states when it is raised. The attributes state what each
+    interface answers; a class inherits those that it does not set. Annotated members of a class are the
+    arguments of its errors, after those of its bases, and become attributes. Sentences are format strings
     over ``facts``.
     """
 
-    #: Stable: may be logged, counted and matched. Each class has its own.
+    #: Stable, so that it can be logged, counted and matched. Each class has its own.
     code: ClassVar[str] = "error"
-    #: The HTTP status of a page.
+    #: The HTTP status of a page with this error.
     status: ClassVar[int] = 500
-    #: The heading of the page; "" stands for the usual heading of the status.
+    #: The heading of the page; "" is the default heading for the status.
     heading: ClassVar[str] = ""
-    #: The sentence of the page: no license key, token or other secret.
+    #: The message on the page. It must not contain license keys, tokens or other secrets.
     sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log has more."
-    #: The sentence of the terminal, which explains what to do; "" stands for the sentence of the page.
+    #: The message at the terminal, which explains what to do; "" is the message on the page.
     hint: ClassVar[str] = ""
-    #: The answer of v2; None for an error that no call of v2 meets.
+    #: The answer of v2; None if no call of v2 raises the error.
     v2: ClassVar[V2 | None] = None
-    #: The problem code of v3 (``problems.PROBLEMS``), and its sentence; "" stands for the code's own.
+    #: The problem code of v3 (``problems.PROBLEMS``), and its detail; "" is the default detail for the code.
     problem: ClassVar[str] = "internal_error"
     problem_detail: ClassVar[str] = ""
-    #: The arguments that make an example of this error.
+    #: The arguments of an example of this error.
     example: ClassVar[tuple[Any, ...]] = ()
     #: The names of the arguments.
     members: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Find the members of the class: its bases' first."""
+        """Collect the members of the class, those of its bases first."""
         bases = [name for base in reversed(cls.__mro__) for name in getattr(base, "members", ())]
         own: dict[str, object] = inspect.get_annotations(cls)
         names = [name for name, kind in own.items() if get_origin(kind) is not ClassVar]
         cls.members = tuple(dict.fromkeys(bases + names))
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        """Take the members in their order, each as it is now; without members, a text."""
+        """Take the members in order, and copy them; without members, take a text."""
         if not self.members:
             super().__init__(*given)
             return
@@ -92,19 +94,19 @@ class KeywrightError(Exception):
         vars(self).update(facts)
 
     def __str__(self) -> str:
-        """The first argument, which the others belong to."""
+        """The first argument, which the others describe further."""
         return str(self.args[0]) if self.args else ""
 
     def facts(self) -> dict[str, Any]:
-        """The values that sentences may name: the error's attributes, ``code`` and ``detail``, its text."""
+        """The values for sentences: the error's attributes, ``code``, and ``detail``, which is its text."""
         return {"code": self.code, "detail": str(self) or self.code, **vars(self)}
 
     def problem_members(self) -> dict[str, Any]:
-        """More members of the problem details of v3, such as ``limit``; JSON values, None is left out."""
+        """Additional members of v3's problem details, such as ``limit``: JSON values; None is omitted."""
         return {}
 
     def fill(self, sentence: str) -> str:
-        """The sentence with the facts of this error."""
+        """Format the sentence with the facts of this error."""
         return sentence.format(**self.facts())
 
 
@@ -115,7 +117,7 @@ def _copy(value: Any) -> Any:
 
 
 class Refusal(KeywrightError):
-    """The command was understood and declined; nothing was changed by it."""
+    """The command is valid but was declined; it changed nothing."""
 
     code = "refused"
     status = 409
@@ -123,7 +125,7 @@ class Refusal(KeywrightError):
 
 
 class LicenseRefusal(Refusal):
-    """A refusal about one license key."""
+    """A refusal that concerns one license key."""
 
     example: ClassVar[tuple[Any, ...]] = (EXAMPLE_KEY,)
 
@@ -131,7 +133,7 @@ class LicenseRefusal(Refusal):
 
 
 class TokenRefusal(Refusal):
-    """A refusal about one activation token."""
+    """A refusal that concerns one activation token."""
 
     example = (EXAMPLE_TOKEN,)
 
@@ -139,7 +141,7 @@ class TokenRefusal(Refusal):
 
 
 class PlaceRefusal(Refusal):
-    """The license has no place for an activation now."""
+    """The license cannot give a place to an activation now."""
 
 
 class ValueRefusal(Refusal):
@@ -150,7 +152,7 @@ class ValueRefusal(Refusal):
 
 
 class FieldRefusal(Refusal):
-    """A refusal about one field, by its name."""
+    """A refusal that concerns one field, by its name."""
 
     problem = "invalid"
     problem_detail = "The member {field} is missing or cannot have this value."
@@ -160,10 +162,10 @@ class FieldRefusal(Refusal):
     field: str
 
     def facts(self) -> dict[str, Any]:
-        """``field_in_words`` has spaces."""
+        """Add ``field_in_words``, the name with spaces."""
         return super().facts() | {"field_in_words": self.field.replace("_", " ")}
 
 
 def v2_data_error(sentence: str) -> V2:
-    """The answer of v2 to most commands that it declines."""
+    """The answer of v2 to most refused commands."""
     return V2(404, "lmfwc_rest_data_error", sentence)

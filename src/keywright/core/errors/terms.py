@@ -1,4 +1,4 @@
-"""Refusals by the terms of a license: of devices, leases and usage; and of terms that cannot be."""
+"""Refusals because of a license's terms, about devices, leases and usage; and invalid terms."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -9,9 +9,9 @@ from keywright.core.parsing import format_count, write_time
 
 
 class InvalidTerms(Refusal):
-    """Terms are unknown or have values that they cannot have; nothing was changed.
+    """Terms are unknown or have invalid values; nothing was changed.
 
-    ``errors`` are all the faults.
+    ``errors`` lists all of them.
     """
 
     code = "terms.invalid"
@@ -28,13 +28,15 @@ class InvalidTerms(Refusal):
     errors: tuple[FieldError, ...]
 
     def facts(self) -> dict[str, Any]:
-        """The faults as one text."""
+        """Add ``errors_in_words``, all errors as one text."""
         words = "; ".join(f"{one.pointer.removeprefix('/terms/')} {one.detail}" for one in self.errors)
         return super().facts() | {"errors_in_words": words}
 
 
 class VersionNotCovered(LicenseExpired):
-    """The license has expired, and covers only builds made before; this one is newer, or has no time."""
+    """The license has expired and covers only builds made before that; this build is newer, or has no
+    time.
+    """
 
     code = "license.version_not_covered"
     problem = "expired"
@@ -46,7 +48,7 @@ class VersionNotCovered(LicenseExpired):
 
 
 class ProductMismatch(Refusal):
-    """The program named its product, and the license is for another one, or for none."""
+    """The program named its product, but the license is for another one, or for none."""
 
     code = "license.product_mismatch"
     problem = "product_mismatch"
@@ -57,7 +59,7 @@ class ProductMismatch(Refusal):
 class OtherProductKey(Refusal):
     """The API key is for another product than the license.
 
-    It is no verdict on the license: nothing that is signed depends on an API key.
+    This is not a verdict on the license: no signed answer depends on an API key.
     """
 
     code = "license.other_product_key"
@@ -78,7 +80,7 @@ class KeyRotated(Refusal):
 
 
 class FingerprintRequired(Refusal):
-    """The license's terms want a device, and none was named."""
+    """The license's terms require a device, but the call names none."""
 
     code = "activation.fingerprint_required"
     problem = "fingerprint_required"
@@ -106,17 +108,17 @@ class NotActivated(Refusal):
 
 
 class RefusalForNow(Refusal):
-    """A refusal that time lifts; its member ``retry_after_seconds`` is when, at the latest."""
+    """A temporary refusal; the member ``retry_after_seconds`` states when it ends at the latest."""
 
     def problem_members(self) -> dict[str, Any]:
-        """When to try again."""
+        """The time to retry."""
         return {"retry_after_seconds": vars(self).get("retry_after_seconds", 1)}
 
 
 class TooManyNewDevices(RefusalForNow):
-    """As many devices that the license had never seen were activated as its terms allow.
+    """The terms allow no more devices now that are new to the license.
 
-    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may come.
+    The limit is ``count`` in ``per_days``; another device is allowed after ``retry_after_seconds``.
     """
 
     code = "activation.too_many_new_devices"
@@ -131,12 +133,12 @@ class TooManyNewDevices(RefusalForNow):
     retry_after_seconds: int
 
     def facts(self) -> dict[str, Any]:
-        """``days`` is a number with its noun."""
+        """Add ``days``, a number with its unit."""
         return super().facts() | {"days": format_count(self.per_days, "day")}
 
 
 class LeasesNotOffered(Refusal):
-    """The license is not a floating one."""
+    """The license is not a floating license."""
 
     code = "lease.not_offered"
     problem = "leases_not_offered"
@@ -145,7 +147,7 @@ class LeasesNotOffered(Refusal):
 
 
 class NoFreeLease(RefusalForNow):
-    """All ``limit`` leases are held; the next one ends in ``retry_after_seconds`` at the latest."""
+    """All ``limit`` leases are held; the next one ends within ``retry_after_seconds``."""
 
     code = "lease.none_free"
     problem = "no_free_lease"
@@ -158,7 +160,7 @@ class NoFreeLease(RefusalForNow):
     retry_after_seconds: int
 
     def facts(self) -> dict[str, Any]:
-        """``leases`` and ``seconds`` are numbers with their nouns."""
+        """Add ``leases`` and ``seconds``, numbers with their units."""
         nouns = {
             "leases": format_count(self.limit, "lease"),
             "seconds": format_count(self.retry_after_seconds, "second"),
@@ -167,7 +169,7 @@ class NoFreeLease(RefusalForNow):
 
 
 class LeaseEndedByCustomer(RefusalForNow):
-    """The customer has ended the lease of this holder, who gets none for a while."""
+    """The customer ended the lease of this holder, who gets no lease for some time."""
 
     code = "lease.ended_by_customer"
     problem = "no_free_lease"
@@ -179,12 +181,12 @@ class LeaseEndedByCustomer(RefusalForNow):
     retry_after_seconds: int
 
     def facts(self) -> dict[str, Any]:
-        """``seconds`` is a number with its noun."""
+        """Add ``seconds``, a number with its unit."""
         return super().facts() | {"seconds": format_count(self.retry_after_seconds, "second")}
 
 
 class UnknownLease(Refusal):
-    """The license has no lease with this id: it was released, or it ended long ago."""
+    """The license has no lease with this ID: it was released, or it ended long ago."""
 
     code = "lease.unknown"
     status = 404
@@ -195,9 +197,9 @@ class UnknownLease(Refusal):
 
 
 class UsageExceeded(Refusal):
-    """The amount would exceed the meter's ``limit``; ``used`` are used, nothing was counted.
+    """The amount would exceed the meter's ``limit``, of which ``used`` are used; nothing was counted.
 
-    The meter starts again at ``resets_at``; None is never.
+    The meter is reset at ``resets_at``; None is never.
     """
 
     code = "usage.exceeded"
@@ -215,16 +217,16 @@ class UsageExceeded(Refusal):
     resets_at: datetime | None
 
     def problem_members(self) -> dict[str, Any]:
-        """The figures."""
+        """The numbers."""
         resets_at = None if self.resets_at is None else write_time(self.resets_at).replace(" ", "T") + "Z"
         return {"meter": self.meter, "limit": self.limit, "used": self.used, "resets_at": resets_at}
 
 
 class NoRemovalLeft(Refusal):
-    """The customer has removed as many devices as the license's terms allow, or may remove none.
+    """The customer has removed as many devices as the license's terms allow, or may not remove any.
 
-    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may be removed. None is
-    never: only the vendor removes devices.
+    The limit is ``count`` in ``per_days``; another device may be removed after ``retry_after_seconds``. None
+    is never: only the vendor can remove devices.
     """
 
     code = "activation.no_removal_left"
@@ -239,11 +241,11 @@ class NoRemovalLeft(Refusal):
     retry_after_seconds: int | None
 
     def facts(self) -> dict[str, Any]:
-        """``devices`` and ``days`` are numbers with their nouns."""
+        """Add ``devices`` and ``days``, numbers with their units."""
         nouns = {"devices": format_count(self.count, "device"), "days": format_count(self.per_days, "day")}
         return super().facts() | nouns
 
     def problem_members(self) -> dict[str, Any]:
-        """When to try again, where time helps."""
+        """The time to retry, if there is one."""
         seconds = self.retry_after_seconds
         return {} if seconds is None else {"retry_after_seconds": seconds}
