@@ -115,7 +115,7 @@ class _Part(NamedTuple):
     places: Sequence[int]
     lock_retries: int = LOCK_RETRIES
     deadline: float | None = None
-    #: The failure because of which it was split off.
+    #: The failure that it was split for.
     problem: Exception | None = None
 
     def halves(self, problem: Exception) -> "list[_Part]":

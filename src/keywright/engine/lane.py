@@ -253,8 +253,8 @@ class Lane(Generic[Item]):
 
 
 def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
-    """Whether the call's caller, who came after ``latest``, still waits. If not, the call is refused, and
-    nothing was done.
+    """Whether the call was submitted after ``latest`` and its caller still waits. If not, the call is refused
+    without being executed.
     """
     _, future, waiting_call, since = entry
     if future.done():

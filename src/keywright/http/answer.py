@@ -17,7 +17,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON = (b"content-type", b"application/json; charset=UTF-8")
 #: The headers of every answer that does not set its own.
 COMMON_HEADERS: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-#: The server does not read the rest of the request.
+#: Closes the connection, because the server does not read the rest of the request.
 CLOSE = (b"connection", b"close")
 BYTES_TYPE = "application/octet-stream"
 _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
@@ -98,7 +98,7 @@ def answer_file(
     # nginx does not know the ETag: it would send the whole file to a client that resumes a download.
     if accel is not None and if_range != headers["ETag"].encode():
         location = f"{accel}/{place.parent.name}/{place.name}"
-        del headers["Accept-Ranges"]  # nginx adds its own.
+        del headers["Accept-Ranges"]  # nginx adds this header.
         some = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         kind = some.pop()
         return Answer(200, b"", (*some, (b"x-accel-redirect", location.encode())), content_type=kind)

@@ -144,7 +144,7 @@ async def _open(
         running(pass_moments(desk, settings, clock.is_right)),
         running(watch_settings(desk, settings)),
         _open_runner(storage, desk, counters, queue) as runner,
-        # A thread pool of its own: calls by strangers must not delay the administration pages.
+        # A separate thread pool: public calls must not delay the administration pages.
         _open_runner(storage, desk, counters, queue) as portal_runner,
         open_relay(settings, desk) as relay,
     ):

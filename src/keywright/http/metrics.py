@@ -261,7 +261,7 @@ def serving(
 
 def _start(registry: CollectorRegistry, host: str, ports: Sequence[int]) -> WSGIServer:
     for port in ports[:-1]:
-        # Another worker may have taken it.
+        # Another worker may be using this port.
         with suppress(OSError):
             return start_http_server(port, host, registry)[0]
     return start_http_server(ports[-1], host, registry)[0]

@@ -239,7 +239,7 @@ class ExpiresLater(root.LicenseRefusal):
     field: str = "days"
 
     def problem_members(self) -> dict[str, Any]:
-        """``errors`` names the member."""
+        """``errors``, with the member."""
         detail = "is not later than the present expiry"
         return {"errors": [{"pointer": f"/{self.field}", "code": "too_small", "detail": detail}]}
 

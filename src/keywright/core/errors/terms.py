@@ -197,7 +197,7 @@ class UnknownLease(Refusal):
 
 
 class UsageExceeded(Refusal):
-    """The amount would exceed the meter's ``limit``, of which ``used`` are used; nothing was counted.
+    """The amount would exceed the meter's ``limit``; ``used`` is the usage so far. Nothing was counted.
 
     The meter is reset at ``resets_at``; None is never.
     """

@@ -26,7 +26,7 @@ def digest(text: str) -> bytes:
 
 
 class Attempt:
-    """A look-up of a key. Each of ``sources`` has paid a token for it; known keys are free."""
+    """A lookup of a key. Each of ``sources`` has paid a token for it; known keys are free."""
 
     __slots__ = ("digest", "right_at", "sources")
 
@@ -46,22 +46,21 @@ class Attempts:
     """Limits how many wrong keys of one kind each source may send per minute; 0 is no limit.
 
     A right key is remembered for 24 h at its source, and still works there after others at the same address
-    have used up the limit. All other keys are then refused without a look-up.
+    have used up the limit. All other keys are then refused without a lookup.
     """
 
     def __init__(self, per_minute: int, *, max_known: int = _MAX_KNOWN) -> None:
         self.limit = RateLimit(per_minute)
         self._max_known = max_known
         self._known: OrderedDict[bytes, Attempt] = OrderedDict()
-        #: Keys whose first look-up is in progress.
+        #: Keys whose first lookup is in progress.
         self._running: dict[bytes, asyncio.Future[None]] = {}
 
     async def begin(self, key: str, *sources: str) -> Attempt | None:
         """Take a token from each source; None if there is no limit. A right key will be remembered at the
         first source.
 
-        Raises ``RateLimited``; but if an earlier call is looking up the same key, waits until that has shown
-        whether it is right.
+        Raises ``RateLimited``; but if an earlier call is looking up the same key, waits for its result first.
         """
         if not self.limit.is_on:
             return None
@@ -80,7 +79,7 @@ class Attempts:
         return Attempt(name, sources)
 
     def end(self, attempt: Attempt | None, *, is_right: bool | None) -> None:
-        """Record whether the key was right; None if the look-up did not show it."""
+        """Record whether the key was right; None if the lookup did not determine it."""
         if attempt is None:
             return
         if attempt.right_at is None:

@@ -1,6 +1,6 @@
 """Authenticate callers, and check their permissions.
 
-Only the look-up of an API key is cached: the secret of every call is compared.
+Only the lookup of an API key is cached: the secret of every call is compared.
 """
 
 import base64
@@ -113,7 +113,7 @@ class ApiKeyCache:
         api_key = await look_up()
         # A value that was read before ``clear`` may be outdated.
         if api_key is not None and clears == self._clears:
-            # Counted from before the look-up, because it reads the state at some moment since then.
+            # Counted from before the lookup, because it may read the state of that moment.
             self._keep(consumer_key_hash, api_key, now + LIFETIME)
         return api_key
 

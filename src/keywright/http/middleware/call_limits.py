@@ -64,8 +64,8 @@ class CallLimits:
             self._take_for_kept_answer(call, charge, sources[0])
 
     def _take_for_trial(self, call: Call, charge: Charge, address: str) -> None:
-        """Take the token for a new trial. If there is none, the device may still get its existing trial, and
-        pays for the look-up as for that of a license key.
+        """Take the token for a new trial. If there is none, the device may still get its existing trial, but
+        the lookup costs a token of unknown license keys.
         """
         try:
             charge.for_success = _take(self.trials, address)

@@ -67,8 +67,8 @@ class ClientAddresses:
 def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[Network]) -> str:
     """The address of the client; an IPv4-mapped address becomes an IPv4 address.
 
-    ``X-Forwarded-For`` counts only if it comes from a trusted proxy. All its lines are read from the right:
-    the first address that is not a trusted proxy's is the client's, but none beyond the 32nd from the right.
+    ``X-Forwarded-For`` counts only if it was sent by a trusted proxy. All its lines are read from the right:
+    the first address that is not a trusted proxy's is the client's. Only the last 32 addresses are read.
     """
     address = plain_address(peer)
     if not is_trusted(peer, trusted):

@@ -103,7 +103,9 @@ class ConnectionLimit:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise this process's limit on open descriptors as far as the system allows; return the new limit."""
+    """Raise this process's limit on open descriptors to what the system allows, up to ``_MAX_DESCRIPTORS``;
+    return it.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     maximum = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < maximum:

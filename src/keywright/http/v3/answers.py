@@ -96,7 +96,7 @@ def is_form(route: Route, header: bytes, body: bytes) -> bool:
         taken.append(_MERGE_PATCH)
     if kind not in taken or any(one not in _UTF_8 for one in charsets):
         raise UnsupportedMediaType([one.decode() for one in taken])
-    # curl declares every body as a form.
+    # curl declares every body as a form by default.
     return kind == _FORM and not body.lstrip().startswith(b"{")
 
 

@@ -23,7 +23,7 @@ from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.waiting import Waiters
 from keywright.licensing.refusals import NamedDevice, to_known_token
 
-#: The largest body, in bytes.
+#: The maximum size of a body, in bytes.
 MAX_BODY = 64 * 1024
 _MAX_WORD = 64
 #: The OpenAPI document is also served below the root of v3, by the pages of the server.

@@ -66,8 +66,8 @@ def answer_page(
     """A page of the list that ``call`` asks for.
 
     ``found`` has up to ``limit + 1`` items: the extra one means that there is a next page. ``position_of``
-    returns an item's position for its cursor, ``show`` its record. ``total`` is the number of matches, of
-    which no more than ``MAX_COUNTED + 1`` need be counted; None if the caller did not ask for it.
+    returns an item's position for its cursor, ``show`` its record. ``total`` is the number of matches,
+    counted up to ``MAX_COUNTED + 1``; None if the caller did not ask for it.
     """
     limit = call.asked.limit
     shown = found[:limit]

@@ -156,8 +156,8 @@ async def upload_release_file(call: Call) -> Answer:
 
 
 async def _receive(call: Call) -> Digests:
-    """Store the body in the file folder, and return its digests. Raises ``ContentMismatch`` if the file is to
-    have other bytes, also if these were uploaded in the meantime.
+    """Store the body in the file folder, and return its digests. Raises ``ContentMismatch`` if the file has,
+    or is to have, other bytes.
     """
     settings = call.settings
     announced = call.headers.get(b"content-length", b"0")
