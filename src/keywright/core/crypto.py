@@ -68,9 +68,7 @@ class KeyRing:
         )
 
     def key_start(self, key: str) -> int | None:
-        """The 64-bit blind index of the first eight letters and digits, in the same way; None if there are
-        fewer.
-        """
+        """The same kind of index for the first eight letters and digits; None if there are fewer."""
         start = fold_key(key)[:KEY_START_LENGTH]
         return self._short_index(f"\0start\0{start}") if len(start) == KEY_START_LENGTH else None
 
@@ -98,9 +96,7 @@ class KeyRing:
         return nonce + self._sealing.encrypt(nonce, plain, associated_data)
 
     def unseal(self, sealed: bytes, associated_data: bytes) -> bytes:
-        """Decrypt what ``seal`` returned. Raises ``ValueError`` for anything else, or other associated
-        data.
-        """
+        """Decrypt what ``seal`` returned. Raises ``ValueError`` for other input or associated data."""
         try:
             return self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated_data)
         except InvalidTag:

@@ -97,9 +97,7 @@ def list_changes(body: Struct) -> dict[str, Any]:
 
 
 def copy_as(kind: type[AnyStruct], one: Any, **others: Any) -> AnyStruct:
-    """Build a struct of this type from the fields of ``one`` with the same names; ``others`` are given
-    explicitly.
-    """
+    """Build a struct of this type from the same-named fields of ``one``; ``others`` are given explicitly."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(one, name) for name in names}, **others)
 
@@ -128,9 +126,7 @@ def is_struct(kind: Any) -> bool:
 
 
 def build_finish(kind: Any) -> Finish | None:
-    """Build the function that converts values of the type; None if there is nothing to convert. Slow: cache
-    it.
-    """
+    """Build the function that converts values of the type; None if nothing is to convert. Slow: cache it."""
     kind, _ = split_type(kind)
     inner = _build_inner(strip_annotations(kind))
     steps = [] if inner is None else [inner]

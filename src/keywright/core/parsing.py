@@ -95,9 +95,7 @@ def parse_last_day(text: str, zone: tzinfo) -> datetime | None:
 
 
 def parse_first_moment(text: str, zone: tzinfo) -> datetime | None:
-    """The beginning of a day in the time zone; a text with a time is parsed by ``parse_time``. Raises
-    ``ValueError``.
-    """
+    """The beginning of a day in the time zone; a text with a time is parsed by ``parse_time``."""
     moment = parse_time(text)
     if moment is None or len(text) != len("2030-12-31") or moment.date() == date.min:
         return moment
@@ -231,9 +229,7 @@ def _shorten(address: str) -> str:
 
 
 def _has_wide_integer(value: object) -> bool:
-    """Whether the value contains an integer that JavaScript and others cannot represent exactly (RFC 8259
-    §6).
-    """
+    """Whether the value contains an integer that JavaScript cannot represent exactly (RFC 8259 §6)."""
     if isinstance(value, dict | list):
         return any(map(_has_wide_integer, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int) and abs(value) > 2**53
@@ -250,9 +246,7 @@ MAX_RETRY_AFTER = timedelta(hours=24)
 
 
 def parse_retry_after(text: str, now: datetime) -> int | None:
-    """The header ``Retry-After`` in seconds, at most ``MAX_RETRY_AFTER``; None if it is neither seconds nor a
-    date.
-    """
+    """Parse ``Retry-After`` to seconds, at most ``MAX_RETRY_AFTER``; None for neither seconds nor a date."""
     most = int(MAX_RETRY_AFTER.total_seconds())
     if text.isascii() and text.isdigit():
         return min(int(text[:9]), most)

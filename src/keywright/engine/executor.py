@@ -34,9 +34,7 @@ class HeldLocks:
     """The licenses that one executor knows to be locked for long by other transactions."""
 
     def __init__(self, find_holders: Callable[[Collection[Name]], dict[Name, str]]) -> None:
-        """``find_holders`` returns which of these licenses another transaction has locked, each with the ID
-        of that transaction.
-        """
+        """``find_holders`` returns those of the licenses that another transaction has locked, and its ID."""
         self._find_holders = find_holders
         self._held: dict[Name, tuple[float, str]] = {}
         #: The licenses that are known to be locked.

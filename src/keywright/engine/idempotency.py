@@ -34,9 +34,7 @@ class IdempotencyRecord(msgspec.Struct, frozen=True):
 def decide_once(
     tx: WriteTransaction, commands: Sequence[Command], decide: Callable[[Command], Any]
 ) -> list[Any]:
-    """Execute the commands in order. A repeated call gets its first answer; the answer to a new one is
-    stored.
-    """
+    """Execute the commands in order. A repeated call gets its first answer; a new one is stored."""
     scopes = [one.idempotency.scope for one in commands if one.idempotency is not None]
     known = lock_idempotency_records(tx, scopes)
     outcomes: list[Any] = []
@@ -60,9 +58,7 @@ def decide_once(
 
 
 def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> dict[bytes, IdempotencyRecord]:
-    """Lock the records of these calls, and return them by scope; they are durable once this transaction
-    is.
-    """
+    """Lock the records of these calls, and return them by scope; durable once this transaction is."""
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))

@@ -172,9 +172,7 @@ class Lane(Generic[Item]):
         self._aside.add_done_callback(finish_cancelled)
 
     async def _serve_aside(self, batch: _Batch[Item]) -> None:
-        """Execute the batch in another thread. While another process is writing, callers that give up leave
-        the batch.
-        """
+        """Execute in another thread; while another process is writing, callers may give up and leave."""
         if self._check is None:
             self._check = self._loop.call_later(_CHECK_INTERVAL, self._refuse_late)
         outcomes: list[Outcome] = []

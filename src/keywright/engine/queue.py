@@ -82,9 +82,7 @@ def claim_item(
 def _write(
     kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, skips_locked: bool = True
 ) -> sa.Update:
-    """Write the owner and the end of a claim, if the claim is the sender's own or is still as seen on a
-    waiting item.
-    """
+    """Write the owner and end of a claim that is the sender's own, or as seen on a waiting item."""
     by, end = kind.claimed_by, kind.claimed_until
     number = end.table.c.id
     values: dict[Any, Any] = {end: to_seconds(until)}
@@ -131,9 +129,7 @@ class Claims:
 
 
 class LookForWork(Query, frozen=True, kw_only=True):
-    """Find the waiting items of each kind; then, for each question, an item if it finds a row. Returns a list
-    for each.
-    """
+    """Return for each kind a list of its waiting items, and for each question one item if it finds a row."""
 
     now: datetime
     kinds: tuple[Kind, ...] = ()

@@ -64,9 +64,7 @@ class AdminHost:
     """The address that serves the administration pages."""
 
     def __init__(self, address: Address | None, *, is_on: bool) -> None:
-        """``is_on``: whether the administration pages are served at all; ``address``: the only address that
-        serves them.
-        """
+        """``is_on``: whether the pages are served at all; ``address``: the only address that serves them."""
         self._address = address
         self._is_on = is_on
 
@@ -76,9 +74,7 @@ class AdminHost:
 
 
 class SitePages:
-    """Routes requests below a path to the pages of a site, if they are served there, and all others to
-    another app.
-    """
+    """Routes requests below a path to the pages of a site, if they are served there; others elsewhere."""
 
     def __init__(
         self, is_here: Callable[[Scope], bool], base: str, pages: ASGIApp, otherwise: ASGIApp

@@ -1,6 +1,4 @@
-"""The information about a plugin that WordPress shows: texts, images, requirements, and why there is no
-package.
-"""
+"""What WordPress shows about a plugin: texts, images, requirements, and why there is no package."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -30,9 +30,7 @@ ENGLISH: Texts = _English()
 
 
 def describe_terms(terms: terms_model.Terms, texts: Texts = ENGLISH) -> list[str]:
-    """Describe what the terms allow, one phrase for each: ``3 devices``, ``365 days from the first
-    activation`` …
-    """
+    """Describe what the terms allow, in phrases: ``3 devices``, ``365 days from the first activation`` …"""
     return [
         *_describe_places(terms, texts),
         *_describe_life(terms, texts),

@@ -215,9 +215,7 @@ class MalformedForm(BadRequest):
 
 
 class BodyTooLarge(BadBody):
-    """The body is larger than the limit: 1 MiB (a setting), or 64 KiB without an API key that may read or
-    write.
-    """
+    """The body exceeds the limit: 1 MiB (a setting), or 64 KiB without an API key that may read or write."""
 
     code = "request.body_too_large"
     problem = "body_too_large"

@@ -144,9 +144,7 @@ class LockTimeout(StoreConflict):
 
 
 class FateUnknown(Unavailable):
-    """The connection to the database broke during the commit, or the server stopped: the change may have been
-    made or not.
-    """
+    """The database connection broke during the commit, or the server stopped: the outcome is unknown."""
 
     code = "fault.fate_unknown"
     problem = "fate_unknown"

@@ -58,9 +58,7 @@ class CustomerSignInOver(Refusal):
 
 
 class PublicUrlMissing(Refusal):
-    """A link that contains a secret would begin with an address from the request, which anyone could
-    forge.
-    """
+    """A link that contains a secret would begin with an address from the request, which can be forged."""
 
     code = "link.public_url_missing"
     problem = "not_permitted"

@@ -155,9 +155,7 @@ class SubscriptionRuns(NotTransferable):
 
 
 class TransferTooEarly(NotTransferable):
-    """The license was made or transferred so recently that its terms do not allow a transfer before
-    ``until``.
-    """
+    """The license was made or transferred recently, and its terms allow no transfer before ``until``."""
 
     code = "license.transfer_too_early"
     sentence = "This license can be handed on from {until} (UTC) on."
@@ -215,9 +213,7 @@ class TooManyEndpoints(Refusal):
 
 
 class TooMuchStored(Refusal):
-    """More data is stored about the customer than fits into one answer: 1,000 licenses, or 20,000 records in
-    all.
-    """
+    """More data is stored about the customer than one answer can hold: 1,000 licenses or 20,000 records."""
 
     code = "customer.too_much_stored"
     problem = "invalid"
@@ -358,9 +354,7 @@ class InvalidRelease(InvalidTerms):
 
 
 class ReleaseNotReady(Refusal):
-    """The release cannot be published, yanked or given files now. ``reason`` is a sentence without its full
-    stop.
-    """
+    """The release cannot be published, yanked or given files now. ``reason`` has no full stop."""
 
     code = "release.not_ready"
     problem = "release_not_ready"

@@ -102,9 +102,7 @@ class OfflineRequestUnreadable(BadRequest):
 
 
 class NotAcceptable(BadRequest):
-    """The route offers none of the media types that the caller accepts. ``types`` are those that it
-    offers.
-    """
+    """The route offers none of the media types that the caller accepts. ``types`` are those it offers."""
 
     code = "request.not_acceptable"
     status = 406

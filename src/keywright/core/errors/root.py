@@ -32,9 +32,7 @@ ValueCode = Literal[
 
 
 class FieldError(NamedTuple):
-    """An invalid value. ``pointer`` is a JSON Pointer into the body, or the name of a query parameter or
-    header.
-    """
+    """An invalid value. ``pointer`` is a JSON Pointer into the body, or names a query parameter or header."""
 
     pointer: str
     code: ValueCode

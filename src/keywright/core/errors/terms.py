@@ -34,9 +34,7 @@ class InvalidTerms(Refusal):
 
 
 class VersionNotCovered(LicenseExpired):
-    """The license has expired and covers only builds made before that; this build is newer, or has no
-    time.
-    """
+    """The license has expired and covers only builds made before that; this one is newer, or undated."""
 
     code = "license.version_not_covered"
     problem = "expired"

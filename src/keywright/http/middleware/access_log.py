@@ -78,9 +78,7 @@ class AccessLog:
             )
 
     def log_page(self, scope: Scope, status: int, started: float) -> None:
-        """Log any other request. Only the route of a page is logged, not its path, which may contain a
-        license key.
-        """
+        """Log any other request by its route, not its path, which may contain a license key."""
         if self._is_on and (self._has_all or self._is_due(scope, status, started, 500)):
             route = scope.get("route")
             self._write(

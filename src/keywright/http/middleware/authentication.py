@@ -84,9 +84,7 @@ MAX_KEYS = 1_000
 
 
 class ApiKeyCache:
-    """The API keys that this process looked up within the last second. Not thread-safe: belongs to one event
-    loop.
-    """
+    """The API keys that this process looked up within the last second. Belongs to one event loop."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """``clock`` returns monotonic seconds."""
@@ -102,9 +100,7 @@ class ApiKeyCache:
     async def find(
         self, consumer_key_hash: str, look_up: Callable[[], Awaitable[ApiKey | None]]
     ) -> ApiKey | None:
-        """The API key with this hashed consumer key, from the cache or from ``look_up``; None is not
-        cached.
-        """
+        """The API key with this hashed consumer key, cached or from ``look_up``; None is not cached."""
         now = self._clock()
         known = self._found.get(consumer_key_hash)
         if known is not None and now < known[1]:

@@ -150,9 +150,7 @@ class Call:
         address: Address[Any] | None,
         key: str = "",
     ) -> None:
-        """``address`` is None if the interface has nothing there; ``key`` is the license key or ID in the
-        path.
-        """
+        """``address`` is None if nothing is there; ``key`` is the license key or ID in the path."""
         self.interface = interface
         self.desk = interface.desk
         self.scope = scope

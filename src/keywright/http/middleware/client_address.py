@@ -89,8 +89,6 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
 
 
 def _without_port(hop: str) -> str:
-    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, quoted or not; any other text
-    unchanged.
-    """
+    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, also quoted; other text unchanged."""
     found = _WITH_PORT.fullmatch(hop)
     return (found["v4"] or found["v6"]) if found else hop

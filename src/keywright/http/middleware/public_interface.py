@@ -1,6 +1,4 @@
-"""The base of the interfaces besides v2 and v3: they ignore API keys; a credential is in the address or the
-body.
-"""
+"""The base of the interfaces besides v2 and v3. They ignore API keys: credentials are in the path or body."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ClassVar, NamedTuple

@@ -32,9 +32,7 @@ class RateLimit:
         error: type[RateLimited] = RateLimited,
         max_sources: int = MAX_SOURCES,
     ) -> None:
-        """Without ``burst``, the bucket holds the tokens of one period; ``error`` is raised when it is
-        empty.
-        """
+        """Without ``burst``, the bucket holds the tokens of one period; an empty one raises ``error``."""
         self.is_on = per_minute > 0
         #: The time to refill one token, and a whole bucket, in seconds.
         self._interval = period / per_minute if self.is_on else 0.0

@@ -46,9 +46,7 @@ AnyAction = TypeVar("AnyAction", bound=Action)
 
 
 class Address(Generic[AnyAction]):
-    """The segments of a path and the action of each method; None stands for the license key or ID in the
-    path.
-    """
+    """The segments of a path and the action of each method; None stands for the key or ID in the path."""
 
     def __init__(self, words: tuple[str | None, ...], actions: Mapping[str, AnyAction]) -> None:
         self.words = words

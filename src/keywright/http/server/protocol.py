@@ -41,9 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with limits on headers; ``write_error`` builds the answers to refused
-    requests.
-    """
+    """uvicorn's HTTP protocol with limits on headers; ``write_error`` answers refused requests."""
 
     _is_in_headers = False
     _is_in_body = False
@@ -205,9 +203,7 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, partial(_answer, app, cycle))
 
     def shutdown(self) -> None:
-        """Stop serving, but answer every request, including one that is still arriving on a new
-        connection.
-        """
+        """Stop serving, but answer every request, even one that is still arriving on a new connection."""
         if self._is_in_headers or self.cycle is None:
             self._stop_headers_timeout()
             self._headers_timeout = self.loop.call_later(LAST_REQUEST_TIMEOUT, self._end_headers_timeout)
@@ -275,9 +271,7 @@ class Protocol(HttpToolsProtocol):
             self._send_timeout = None
 
     def _is_answering(self) -> bool:
-        """Whether a request waits for its answer that is complete, or whose body the application does not
-        read.
-        """
+        """Whether a request awaits its answer that is complete, or whose body the application ignores."""
         running = self._running
         if running is None or running.response_complete:
             return False
@@ -316,9 +310,7 @@ class Protocol(HttpToolsProtocol):
 
 
 def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request has a body that matters: for GET, HEAD and DELETE, only one with a
-    ``Content-Type``.
-    """
+    """Whether a request has a body that matters: for GET, HEAD and DELETE, one with a ``Content-Type``."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return False
     return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))

@@ -114,9 +114,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _accept_waiting(self, sockets: Sequence[socket.socket]) -> None:
-        """Stop listening, and accept the connections that are waiting: otherwise, the system would reset
-        them.
-        """
+        """Stop listening, and accept all waiting connections, which the system would otherwise reset."""
         loop = asyncio.get_running_loop()
         copies: list[socket.socket] = []
         with suppress(OSError):

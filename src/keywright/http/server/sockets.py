@@ -45,9 +45,7 @@ def source_of(address: str) -> str:
 
 @lru_cache(4096)
 def site_of(address: str) -> str:
-    """The network that probably has a single owner: the /24 of an IPv4 address, the /48 of an IPv6
-    address.
-    """
+    """The network that probably has one owner: the /24 of an IPv4 address, the /48 of an IPv6 address."""
     return _network(address, 48 if ":" in address else 24)
 
 
@@ -103,9 +101,7 @@ class ConnectionLimit:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise this process's limit on open descriptors to what the system allows, up to ``_MAX_DESCRIPTORS``;
-    return it.
-    """
+    """Let this process open as many files and connections as the system allows; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     maximum = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < maximum:

@@ -157,9 +157,7 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _terms(values: dict[str, Any]) -> dict[str, Any]:
-    """Remove the terms from the given fields, and return them. Over v2, days count from the first
-    activation.
-    """
+    """Remove the terms from the fields, and return them. Over v2, days count from the first activation."""
     terms = {name: values.pop(field) for field, name in _TERMS.items() if field in values}
     if terms.get("valid_for_days") is not None:
         terms["starts"] = "first_activation"

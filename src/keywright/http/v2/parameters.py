@@ -81,9 +81,7 @@ def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
 
 
 def _add_to_meta(found: Parameters, name: str, value: Any) -> None:
-    """Add a string to the object ``meta``; if ``meta`` was also sent in another form, make it an invalid
-    list.
-    """
+    """Add a string to the object ``meta``; if ``meta`` was sent in another form, too, make it invalid."""
     meta = found.setdefault("meta", {})
     if isinstance(meta, dict) and name not in meta:
         meta[name] = value
@@ -212,9 +210,7 @@ def _is_deeper(body: bytes, levels: int) -> bool:
 
 
 def require_own_product(call: Call, values: Mapping[str, Any]) -> None:
-    """Raise ``InvalidParameters`` if an API key for one product sets another product for a license, or
-    none.
-    """
+    """Raise ``InvalidParameters`` if an API key for one product sets another product, or none."""
     only = call.only_product_id
     if only is not None and values.get("product_id", only) != only:
         raise InvalidParameters({"product_id": f"must be {only}: the API key is for this product"})

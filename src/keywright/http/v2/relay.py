@@ -94,9 +94,7 @@ class Relay:
         return await answer(call)
 
     async def _find_there(self, call: Call) -> bool:
-        """Whether the license of this call was imported. Raises ``OldSystemUnavailable`` or
-        ``RateLimited``.
-        """
+        """Whether the call's license was imported. Raises ``OldSystemUnavailable`` or ``RateLimited``."""
         name = digest(call.key)
         if not _KEY.fullmatch(call.key):
             return False

@@ -199,9 +199,7 @@ def _activation(one: Activation) -> parameters.Activation:
 
 
 def _meta_data(one: Activation) -> Mapping[str, str] | None:
-    """The metadata if it was sent over v2. Over v3 it can be any JSON, which typed clients of v2 cannot
-    read.
-    """
+    """The metadata if it was sent over v2: typed v2 clients cannot read all JSON that v3 accepts."""
     if one.meta_data is None or one.fingerprint or one.platform or one.app_version:
         return None
     return one.meta_data if all(isinstance(value, str) for value in one.meta_data.values()) else None

@@ -70,9 +70,7 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
 async def _keep_offline(
     call: Call, found: Validated, activation: activation_model.Activation, ends_at: datetime | None
 ) -> datetime | None:
-    """Store when the answer expires before it is sent, and return that time. None if the device no longer
-    holds a place.
-    """
+    """Store the expiry of the answer before sending it, and return it. None if the device has no place."""
     assert found.view is not None  # noqa: S101
     license, now = found.view.license, call.now
     if devices.keep_offline(activation, terms_of(license), ends_at, now) is activation:

@@ -278,9 +278,7 @@ class _Search:
             self.search(get_args(kind)[-1], one, join_pointer(pointer, place))
 
     def _check_whole(self, kind: Any, value: Any, pointer: str, before: int) -> None:
-        """Check the constraints on a whole value, if its parts added no errors: ``before`` is the error count
-        before them.
-        """
+        """Check a whole value if its parts added no errors: ``before`` is the error count before them."""
         if len(self._errors) == before:
             self._check(kind, value, pointer)
 

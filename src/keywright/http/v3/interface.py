@@ -156,9 +156,7 @@ class V3:
         return write_problem(error, decoding.of_path(path.strip("/").split("/")))
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
-        """The address that matches these path segments, and its path parameters; None if there is no such
-        address.
-        """
+        """The address with these path segments, and its parameters; None if there is no such address."""
         node: Any = self._others
         values = []
         for word in words:

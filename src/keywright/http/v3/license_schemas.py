@@ -134,9 +134,7 @@ class OrderBody(Body):
 
 
 class CustomerBody(Body):
-    """The customer with this `id` or, without one, with this `email`; a new customer is created if there is
-    none.
-    """
+    """The customer with this `id` or, without one, this `email`; created if there is none."""
 
     id: Annotated[OwnId | None, about("The customer's ID.", 1000000042)] = None
     email: Annotated[Email | None, about("The customer's address.", "ada@example.com")] = None

@@ -70,9 +70,7 @@ class ProblemError(Struct, omit_defaults=True):
 
 
 class Problem(Struct, omit_defaults=True):
-    """An error in the problem details format (RFC 9457). Some codes have more members, such as `limit` or
-    `license`.
-    """
+    """An error, as problem details (RFC 9457). Some codes have more members: `limit`, `license`."""
 
     type: Annotated[str, about("The page about the code, relative to the server.", "/problems/invalid")]
     title: Annotated[str, about("The code in words.", "Members of the body have wrong values")]

@@ -132,9 +132,7 @@ def content_of_granted(
     lease: Lease | None = None,
     removed: Any = None,
 ) -> SignedContent:
-    """The contents of the signed answer to a device whose call was granted. ``shown`` is the public view of
-    the license.
-    """
+    """The contents of the signed answer to a granted call. ``shown`` is the public view of the license."""
     body = call.body
     has_place = activation is not None and activation.deactivated_at is None
     facts = Facts(

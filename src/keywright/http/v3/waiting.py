@@ -1,6 +1,4 @@
-"""Long polling for events. Waiting calls use no thread and no place in a lane: one poll of the database
-serves them all.
-"""
+"""Long polling for events. Waiting calls use no thread or place in a lane: one query serves them all."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -39,9 +37,7 @@ _AT_ONCE, _BETWEEN = 10, 0.01
 
 @dataclass(frozen=True, eq=False)
 class _Waiter:
-    """A call that waits for events after an ID. ``found`` gets them, and the delay in seconds before it is
-    answered.
-    """
+    """A call that waits for events after an ID. ``found`` gets them, and the delay before its answer."""
 
     call: Call
     asked: ListFeed
