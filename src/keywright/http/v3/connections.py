@@ -118,8 +118,8 @@ def _write(connection: model.Connection) -> Answer:
 async def add_connection(call: Call, body: NewConnection) -> Answer:
     """Add a connection to a shop.
 
-    Then configure a webhook in the shop, at this server's address with the `path` of the answer. The `secret`
-    is shown only in this answer.
+    Afterwards, configure a webhook in the shop, at this server's address with the `path` of the answer. The
+    `secret` is shown only in this answer.
     """
 
     def write(opened: OpenedConnection) -> Answer:
@@ -133,7 +133,7 @@ async def add_connection(call: Call, body: NewConnection) -> Answer:
 async def list_connections(call: Call) -> Answer:
     """List the connections.
 
-    All of them, without pagination.
+    Returns all of them, without pagination.
     """
     return await call.ask(ListConnections(), lambda found: ok(Connections([show(one) for one in found])))
 

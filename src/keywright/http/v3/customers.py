@@ -61,8 +61,8 @@ def show(customer: Customer) -> schemas.Customer:
 async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage) -> Answer:
     """Search customers.
 
-    By e-mail address, ignoring case, or by full name. Both are sent in the body, because they must not appear
-    in a URL.
+    Searches by e-mail address, ignoring case, or by full name. Both are sent in the body, because they must
+    not appear in a URL.
     """
     where = CustomerFilter(email=body.email, name=body.name)
     asked = ListCustomers(paging=lists.read_paging(call), where=where)

@@ -58,11 +58,11 @@ class LicenseSearch(Body):
 async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
     """Search licenses.
 
-    By license key, the end of a key, a device's token or fingerprint, the e-mail address of a customer or a
-    trial, or a text that is interpreted by its form: a key, a token, an IP address, the ID of an order, a
-    customer or a license, the full name of a customer or product, or the beginning of a label. New devices
-    and labels can be found after a few seconds. The newest licenses come first; a page may have fewer
-    licenses than `limit`.
+    Searches by license key, the end of a key, a device's token or fingerprint, the e-mail address of a
+    customer or a trial, or a `text` that is interpreted by its form: a key, a token, an IP address, the ID of
+    an order, a customer or a license, the full name of a customer or product, or the beginning of a label.
+    New devices and labels can be found after a few seconds. The newest licenses come first; a page may have
+    fewer licenses than `limit`.
     """
     ways = {name: value for name in _WAYS if (value := getattr(body, name)) is not None}
     if len(ways) != 1:

@@ -50,10 +50,10 @@ _ORDERS: Mapping[str, tuple[ListOrder, bool]] = {
 async def create_license(call: Call, body: NewLicense) -> Answer:
     """Create licenses.
 
-    From a policy, whose terms and product are copied, or with your own `key` and `terms`. Members that are
-    sent together with `policy_id` override those of the policy. With `quantity`, even if it is 1, the answer
-    is `{"items": […]}`, and `order.index` counts up. An order with a `line` is fulfilled once: if it is sent
-    again, the answer is 200 with the licenses of the first call.
+    Creates them from a policy, whose terms and product are copied, or with your own `key` and `terms`.
+    Members that are sent together with `policy_id` override those of the policy. With `quantity`, even if it
+    is 1, the answer is `{"items": […]}`, and `order.index` counts up. An order with a `line` is fulfilled
+    once: if it is sent again, the answer is 200 with the licenses of the first call.
     """
     _require_key_or_policy(body)
     order = _build_order(body.order)

@@ -62,9 +62,9 @@ async def notify_customers(call: Call) -> Answer:
 async def list_notice_recipients(call: Call, query: RecipientQuery) -> Answer:
     """List the recipients of a notice.
 
-    Each with the time and the state of the mail: `waiting`, `sent` to the mail server, `failed`, or `dropped`
-    because the notice was withdrawn first; `unreachable` customers have no address. Recipients are kept for
-    `keep_notices_days`; of erased customers, only the time remains.
+    Returns each recipient with the time and the state of the mail: `waiting`, `sent` to the mail server,
+    `failed`, or `dropped` because the notice was withdrawn first; `unreachable` customers have no address.
+    Recipients are kept for `keep_notices_days`; of erased customers, only the time remains.
     """
     asked = ListRecipients(notice_id=call.path["notice_id"], paging=lists.read_paging(call), where=query)
     return await call.ask(asked, lambda page: lists.answer_items(call, page, lambda one: one))

@@ -115,7 +115,7 @@ async def add_release_file(call: Call, body: NewFile) -> Answer:
 async def list_release_files(call: Call) -> Answer:
     """List the files of a release.
 
-    All of them, sorted by name.
+    Returns all of them, sorted by name.
     """
 
     def write(found: ReleaseWithFiles) -> Answer:

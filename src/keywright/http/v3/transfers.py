@@ -83,10 +83,10 @@ def show(transfer: model.Transfer, owner_id: int | None, now: datetime) -> Trans
 async def claim_license(call: Call, body: NewClaim) -> Answer:
     """Claim a license for a customer.
 
-    For a page of your own that replaces *Add a license key* in the portal. The license must be `claimable`
-    and have no customer; an unknown key is refused in the same way as one that cannot be claimed. For 14
-    days, the license gets no new key and cannot be transferred. To undo the claim, set its `customer_id` to
-    null.
+    Use this for a page of your own that replaces *Add a license key* in the portal. The license must be
+    `claimable` and have no customer; an unknown key is refused in the same way as one that cannot be claimed.
+    For 14 days, the license gets no new key and cannot be transferred. To undo the claim, set its
+    `customer_id` to null.
     """
     command = model.ClaimLicense(
         context=call.context,
@@ -104,7 +104,8 @@ async def claim_license(call: Call, body: NewClaim) -> Answer:
 async def count_claims(call: Call, query: ClaimsQuery) -> Answer:
     """Count claimed licenses.
 
-    Of a policy, an order, or a batch that a job created; without a parameter, of all licenses.
+    Counts the licenses of a policy, an order, or a batch that a job created; without a parameter, all
+    licenses.
     """
     asked = model.CountClaims(
         policy_id=query.policy_id,
@@ -134,9 +135,9 @@ async def list_transfers(call: Call) -> Answer:
 async def offer_license(call: Call, body: NewTransfer) -> Answer:
     """Offer a license to another customer.
 
-    On behalf of its customer, who loses the license once the other one accepts, in the portal or through your
-    call. The other customer gets a mail that does not contain the key. An offer is valid for 7 days; a
-    customer can make 3 offers a day.
+    Makes the offer on behalf of the license's customer, who loses the license once the other one accepts, in
+    the portal or through your call. The other customer gets a mail that does not contain the key. An offer is
+    valid for 7 days; a customer can make 3 offers a day.
     """
     command = model.OfferLicense(**call.about_license(), email=body.email, language=body.language)
 

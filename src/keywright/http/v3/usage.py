@@ -39,9 +39,9 @@ async def record_usage(call: Call, body: client_schemas.RecordUsage) -> Answer:
 async def list_license_usage(call: Call, query: client_schemas.UsageQuery) -> Answer:
     """List the usage of a license.
 
-    Periods with usage by meter, the oldest first: closed periods, which never change, and current ones. A
-    period is closed an hour after it ends, or earlier if its meter is removed or gets another `per`; until
-    then, `limit` is the current limit. The periods of a deleted license are kept.
+    Returns the periods with usage by meter, the oldest first: closed periods, which never change, and current
+    ones. A period is closed an hour after it ends, or earlier if its meter is removed or gets another `per`;
+    until then, `limit` is the current limit. The periods of a deleted license are kept.
 
     With `Accept: application/jwt`, the page is a signed token of the type `keywright-usage+jwt`, which both
     parties can use as evidence.
@@ -65,7 +65,7 @@ async def list_license_usage(call: Call, query: client_schemas.UsageQuery) -> An
 async def list_usage(call: Call, query: client_schemas.AllUsageQuery) -> Answer:
     """List usage.
 
-    The periods of all licenses, including deleted ones, by license and meter, the oldest first. With
+    Returns the periods of all licenses, including deleted ones, by license and meter, the oldest first. With
     `is_closed=true`, the listed periods never change and can be billed.
     """
     return await _list(
