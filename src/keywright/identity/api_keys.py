@@ -23,14 +23,14 @@ _TOKEN = re.compile("kw_[0-9a-f]{80}")
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """The secrets of a new API key; they are shown once, and only what ``hash_fields`` gives is kept."""
+    """The secrets of a new API key. They are shown once; only the values of ``hash_fields`` are stored."""
 
     consumer_key: str
     consumer_secret: str
 
     @property
     def token(self) -> str:
-        """Both in one text, which secret scanners can know."""
+        """Both secrets in one text that secret scanners can recognize."""
         return f"kw_{self.consumer_key[3:]}{self.consumer_secret[3:]}"
 
     def hash_fields(self) -> dict[str, Any]:
@@ -48,16 +48,16 @@ def new_secrets() -> Secrets:
 
 
 def split_token(token: str) -> tuple[str, str] | None:
-    """The consumer key and secret in ``Secrets.token``; None for a text that is no token."""
+    """Return the consumer key and secret in ``Secrets.token``; None for any other text."""
     if _TOKEN.fullmatch(token) is None:
         return None
     return f"ck_{token[3:43]}", f"cs_{token[43:]}"
 
 
 def caller_of(api_key: ApiKey | None, consumer_secret: str, now: datetime) -> Caller:
-    """Check the secret and the expiry of this API key; returns the caller. Raises ``CredentialsInvalid``.
+    """Check the secret and the expiry of this API key, and return the caller. Raises ``CredentialsInvalid``.
 
-    Takes as long for an unknown key as for a wrong secret.
+    It takes as long for an unknown key as for a wrong secret.
     """
     expected = _NO_SECRET if api_key is None else api_key.secret_hash
     is_right = hmac.compare_digest(crypto.hash_consumer_secret(consumer_secret), expected)
@@ -69,7 +69,7 @@ def caller_of(api_key: ApiKey | None, consumer_secret: str, now: datetime) -> Ca
 
 
 def is_expired(api_key: ApiKey, now: datetime) -> bool:
-    """Whether the API key is no longer good."""
+    """Whether the API key has expired."""
     return api_key.expires_at is not None and now >= api_key.expires_at
 
 
@@ -84,12 +84,14 @@ def may_write(permissions: Permissions) -> bool:
 
 
 def may_call_core(permissions: Permissions) -> bool:
-    """Whether activate, reactivate, deactivate and validate are allowed, and one license by its key."""
+    """Whether the core calls (activate, reactivate, deactivate, validate) and reading one license by its key
+    are allowed.
+    """
     return permissions is not Permissions.WRITE
 
 
 def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
-    """Make an API key."""
+    """Create an API key."""
     api_key = ApiKey(
         id=0,
         name=command.name,
@@ -112,7 +114,7 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
 
 
 def revoke(work: UnitOfWork, command: RevokeApiKey) -> None:
-    """End an API key."""
+    """Revoke an API key. Raises ``UnknownApiKey``, also for a revoked one."""
     if not identity_store.revoke_api_key(work.tx, command.api_key_id, command.context.now):
         raise UnknownApiKey
     work.record_event("api_key.revoked", command, {"api_key_id": command.api_key_id})
@@ -125,5 +127,5 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
 
 
 def find_api_key(read: Any, query: FindApiKey) -> ApiKey | None:
-    """The API key in force with this hashed consumer key."""
+    """Return the API key with this hashed consumer key, unless it is revoked."""
     return identity_store.find_api_key(read.tx, query.consumer_key_hash)

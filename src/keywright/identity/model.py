@@ -26,8 +26,8 @@ class Role(StrEnum):
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """A secret for the API, known here by its hashes only; ``key_suffix`` is the consumer key's end. It is
-    good up to, not including, ``expires_at``.
+    """An API key, of which only hashes are stored; ``key_suffix`` is the end of the consumer key. It is valid
+    before ``expires_at``, and no longer at that moment.
     """
 
     id: int
@@ -43,9 +43,10 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash.
-    ``language`` is that of the pages (``de``, ``pt-BR``); None is the browser's. ``email`` gets notices.
-    A user with a ``subject`` signs in with that account of the provider ``issuer``, and with no password.
+    """A user of the admin pages, who may sign in unless ``disabled_at`` is set; the password is stored as an
+    argon2id hash. ``language`` is the language of the pages (``de``, ``pt-BR``), None for the browser's.
+    Notices go to ``email``. A user with a ``subject`` signs in with that account of the provider ``issuer``,
+    not with a password.
     """
 
     id: int
@@ -62,8 +63,8 @@ class User(msgspec.Struct, frozen=True):
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
-    """A proof beside the password (RFC 6238): a secret of the user's app, in base32; the time step of the
-    last code that was taken, and how many codes were wrong since.
+    """A user's second factor (TOTP, RFC 6238): the secret of the app in base32, the time step of the last
+    accepted code, and the number of wrong codes since then.
     """
 
     user_id: int
@@ -74,14 +75,14 @@ class SecondFactor(msgspec.Struct, frozen=True):
 
 
 class SavedView(msgspec.Struct, frozen=True):
-    """The filter of a list, as its address spells it, under a name."""
+    """A named filter of a list, as the URL of the list spells it."""
 
     name: str
     query: str
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A user's session, until ``ends_at``; the browser has its token, the database only its SHA-256."""
+    """A user's session, valid until ``ends_at``; the browser has its token, the database only its SHA-256."""
 
     token_hash: bytes
     user_id: int
@@ -93,7 +94,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The API key that a call came with. ``product_id`` narrows it to one product."""
+    """The API key that a call is authenticated with. ``product_id`` restricts it to one product."""
 
     api_key_id: int
     name: str
@@ -122,12 +123,12 @@ def may(role: Role, right: Right) -> bool:
     return right in _RIGHTS[role]
 
 
-#: How long a session lasts where nothing else is set: a working day.
+#: The default length of a session: a working day.
 DEFAULT_SESSION_HOURS = 10
 
 
 class CreateUser(Command, frozen=True, kw_only=True):
-    """Make a user; with ``only_first``, only as long as there is none."""
+    """Create a user; with ``only_first``, only if there are no users yet."""
 
     name: str
     role: Role
@@ -136,9 +137,9 @@ class CreateUser(Command, frozen=True, kw_only=True):
 
 
 class ChangeUser(Command, frozen=True, kw_only=True):
-    """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
-    the hash ``but_session``. An empty ``language`` is the browser's, an empty ``email`` none. With a new
-    password, the user does not sign in with the company's account any more.
+    """Change the fields that are not None. Setting a password or disabling the user ends the user's sessions,
+    except the one with the hash ``but_session``. An empty ``language`` means the browser's, an empty
+    ``email`` none. A new password unlinks the user from the provider's account.
     """
 
     user_id: int
@@ -151,9 +152,9 @@ class ChangeUser(Command, frozen=True, kw_only=True):
 
 
 class StartSession(Command, frozen=True, kw_only=True):
-    """Sign a user in for some hours. With ``password_hash``, only if that is the user's still. Users who have
-    a second factor need a ``code`` of their app, or a recovery code. ``is_known`` is a browser in which the
-    user has signed in before.
+    """Sign a user in for some hours. With ``password_hash``, only if the user still has that hash. A user
+    with a second factor needs a ``code`` from the app, or a recovery code. ``is_known`` is true in a browser
+    in which the user has signed in before.
     """
 
     user_id: int
@@ -165,8 +166,9 @@ class StartSession(Command, frozen=True, kw_only=True):
 
 
 class StartCompanySession(Command, frozen=True, kw_only=True):
-    """Sign in the user of a provider's account with the role that its claims give, and make or find the user
-    first. Without a role, end the user's sessions. ``email`` is one that the provider has verified.
+    """Sign in the user linked to a provider's account, with the role that the account's claims grant; link or
+    create the user at the first sign-in. Without a role, end the user's sessions. The provider has verified
+    ``email``.
     """
 
     issuer: str
@@ -179,7 +181,7 @@ class StartCompanySession(Command, frozen=True, kw_only=True):
 
 
 class InviteUser(Command, frozen=True, kw_only=True):
-    """Make a link with which the user sets a password, once; ``token_hash`` is the SHA-256 of its token."""
+    """Create a link with which the user sets a password, once; ``token_hash`` is the SHA-256 of its token."""
 
     user_id: int
     token_hash: bytes
@@ -193,7 +195,7 @@ class AcceptInvitation(Command, frozen=True, kw_only=True):
 
 
 class SaveView(Command, frozen=True, kw_only=True):
-    """Store the filter of a list, as its address spells it, under a name of the user's own."""
+    """Store the filter of a list, as the URL of the list spells it, under a name that the user chose."""
 
     user_id: int
     name: str
@@ -208,8 +210,8 @@ class DeleteView(Command, frozen=True, kw_only=True):
 
 
 class EnableSecondFactor(Command, frozen=True, kw_only=True):
-    """Let the user have a second factor, whose app shows ``code`` now, and recovery codes with these hashes.
-    The session with the hash ``session`` goes on as ``new_session``; the user's others end.
+    """Turn on the user's second factor: the app shows ``code`` now, and the recovery codes have these hashes.
+    The session with the hash ``session`` continues as ``new_session``; the user's other sessions end.
     """
 
     user_id: int
@@ -221,8 +223,8 @@ class EnableSecondFactor(Command, frozen=True, kw_only=True):
 
 
 class DisableSecondFactor(Command, frozen=True, kw_only=True):
-    """Turn the user's second factor off, with a code. Without one, an administrator does that, and the
-    user's sessions end; otherwise that with the hash ``session`` goes on as ``new_session``.
+    """Turn off the user's second factor, with a code: the session with the hash ``session`` continues as
+    ``new_session``. Without a code, an administrator turns it off, and the user's sessions end.
     """
 
     user_id: int
@@ -232,7 +234,7 @@ class DisableSecondFactor(Command, frozen=True, kw_only=True):
 
 
 class RenewRecoveryCodes(Command, frozen=True, kw_only=True):
-    """Let the user have recovery codes with these hashes instead of those there were."""
+    """Replace the user's recovery codes by those with these hashes."""
 
     user_id: int
     code: str
@@ -252,14 +254,14 @@ class EndSession(Command, frozen=True, kw_only=True):
 
 
 class RefuseSignIn(Command, frozen=True, kw_only=True):
-    """Record a failed attempt to sign in under this name, or the ``reason`` not to believe a provider."""
+    """Record a failed sign-in under this name, or the ``reason`` why a provider's answer was rejected."""
 
     name: str
     reason: str | None = None
 
 
 class IssueApiKey(Command, frozen=True, kw_only=True):
-    """Make an API key that is known by these hashes; ``api_keys.new_secrets`` makes them."""
+    """Create an API key that has these hashes; ``api_keys.new_secrets`` makes the secrets."""
 
     name: str
     permissions: Permissions
@@ -271,12 +273,12 @@ class IssueApiKey(Command, frozen=True, kw_only=True):
 
 
 class RevokeApiKey(Command, frozen=True, kw_only=True):
-    """End an API key for good."""
+    """Revoke an API key permanently."""
 
     api_key_id: int
 
 
 class FindApiKey(Query, frozen=True, kw_only=True):
-    """The API key in force with this hashed consumer key, or None."""
+    """The API key with this hashed consumer key that is not revoked, or None."""
 
     consumer_key_hash: str

@@ -1,7 +1,7 @@
-"""The sign-in with a company's accounts: what an OpenID provider is asked, and which answers are believed.
+"""Sign-in with a company's accounts: requests to an OpenID provider, and the checks of its answers.
 
 OpenID Connect Core 1.0 and Discovery 1.0, authorization code flow with PKCE (RFC 7636) and the issuer in the
-answer (RFC 9207). No token of the provider is kept.
+answer (RFC 9207). No token of the provider is stored.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from keywright.identity.model import Role
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
-#: How long a provider may take for an answer, in seconds, and how large that may be, in bytes.
+#: The provider's timeout, in seconds, and the largest answer, in bytes.
 TIMEOUT, MAX_BYTES = 5.0, 512 * 1024
-#: How long the documents of a provider are kept, and how long a failure is, in seconds.
+#: How long a provider's documents are cached, and how long a failure is, in seconds.
 KEPT, FAILED_FOR = 3600.0, 15.0
-#: Signatures only: with HS256, a public key would be a password.
+#: Signatures only: with HS256, a public key would serve as a password.
 ALGORITHMS = (
     "RS256",
     "RS384",
@@ -51,16 +51,16 @@ _WELL_KNOWN = "/.well-known/openid-configuration"
 Answer = TypeVar("Answer")
 
 
-#: A reason.
+#: The reason when a browser without an attempt returns from a provider.
 NO_ATTEMPT = "this browser has begun no sign-in"
 
 
 class NotBelieved(Exception):
-    """A provider cannot be used, or its answer is not believed; the text is a reason for the log."""
+    """A provider cannot be used, or its answer is rejected; the text is the reason, for the log."""
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What a provider says about itself (OpenID Connect Discovery 1.0, section 3)."""
+    """The provider's metadata (OpenID Connect Discovery 1.0, section 3)."""
 
     issuer: str
     authorization_endpoint: str
@@ -72,8 +72,8 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A sign-in that has begun in a browser, which alone can end it: where it goes afterwards, with the form
-    that was kept.
+    """A sign-in that a browser has started, and that only this browser can finish. ``target`` is where it
+    goes afterwards, ``kept`` the form that was kept for it.
     """
 
     issuer: str
@@ -113,7 +113,7 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A provider's account: its subject, a name for people, its verified address, and its role."""
+    """A provider's account: its subject, a display name, its verified address, and its role."""
 
     subject: str
     name: str
@@ -122,13 +122,13 @@ class Account(msgspec.Struct, frozen=True):
 
 
 def begin(provider: Provider, redirect_uri: str, now: datetime, target: str, kept: str) -> Attempt:
-    """A new attempt, with 256 random bits each against forged, replayed and stolen answers."""
+    """Start an attempt, with 256 random bits each against forged, replayed and stolen answers."""
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     return Attempt(provider.issuer, redirect_uri, state, nonce, verifier, int(now.timestamp()), target, kept)
 
 
 def authorization_url(provider: Provider, metadata: Metadata, attempt: Attempt) -> str:
-    """The provider's address at which the user signs in."""
+    """Return the provider's URL at which the user signs in."""
     digest = hashlib.sha256(attempt.verifier.encode()).digest()
     query = {
         "response_type": "code",
@@ -145,7 +145,7 @@ def authorization_url(provider: Provider, metadata: Metadata, attempt: Attempt) 
 
 
 def check_answer(attempt: Attempt, metadata: Metadata, answer: Mapping[str, list[str]], now: datetime) -> str:
-    """The code in the answer that the browser brings. Raises ``NotBelieved``."""
+    """Check the answer that the browser passes on, and return the code in it. Raises ``NotBelieved``."""
     if any(len(values) != 1 for values in answer.values()):
         raise NotBelieved("a parameter is missing or sent twice")
     state, issuer = answer.get("state", [""])[0], answer.get("iss", [""])[0]
@@ -162,7 +162,7 @@ def check_answer(attempt: Attempt, metadata: Metadata, answer: Mapping[str, list
 
 
 class Client:
-    """Asks one provider at a time, whose documents it keeps. Thread-safe."""
+    """A client for one provider at a time, which caches its metadata and keys. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -170,7 +170,7 @@ class Client:
         self._keys: tuple[str, float, KeySet] | None = None
 
     def discover(self, issuer: str) -> Metadata:
-        """What the provider says about itself. Raises ``NotBelieved``."""
+        """Return the provider's metadata. Raises ``NotBelieved``."""
         with self._lock:
             kept = self._metadata
             if kept is None or kept[0] != issuer or kept[1] < monotonic():
@@ -180,7 +180,7 @@ class Client:
         return kept[2]
 
     def finish(self, provider: Provider, attempt: Attempt, code: str, now: datetime) -> Account:
-        """The account that a code stands for. Raises ``NotBelieved``."""
+        """Redeem a code, and return the account. Raises ``NotBelieved``."""
         metadata = self.discover(provider.issuer)
         tokens = _redeem(provider, metadata, attempt, code)
         payload = self._verify(metadata, tokens.id_token)
@@ -193,10 +193,10 @@ class Client:
         return read_account(claims, provider)
 
     def _verify(self, metadata: Metadata, token: str) -> bytes:
-        """The payload of a signed token. Keys are fetched again where it names one that is unknown."""
+        """Return the payload of a signed token. Fetch the keys again if it names an unknown one."""
         from joserfc.errors import InvalidKeyIdError
 
-        # No stranger can cause that: the token comes from the provider itself.
+        # Strangers cannot trigger the second request: the token comes from the provider itself.
         for max_age in (KEPT, 0.0):
             try:
                 return _verify(token, self._get_keys(metadata.jwks_uri, max_age))
@@ -229,7 +229,7 @@ def _require_safe(url: str) -> None:
     except ValueError:
         raise NotBelieved("an address of the provider is not https") from None
     if not url.isprintable() or " " in url:
-        # It becomes a header.
+        # The URL is sent in a header.
         raise NotBelieved("an address of the provider cannot be used")
 
 
@@ -259,7 +259,9 @@ def _ask(
     login: tuple[str, str] | None = None,
     token: str | None = None,
 ) -> Answer:
-    """The provider's answer. No redirect is followed, no proxy of the environment used, nothing unpacked."""
+    """Return the provider's answer. No redirects are followed, no proxies of the environment used, and
+    nothing is decompressed.
+    """
     import httpx
 
     _require_safe(url)
@@ -269,7 +271,7 @@ def _ask(
     end, body = monotonic() + TIMEOUT, b""
     try:
         with (
-            # The system's certificates: a company may have its own.
+            # The system's certificates: a company may have a CA of its own.
             httpx.Client(timeout=TIMEOUT, trust_env=False, verify=_certificates(url)) as client,
             client.stream(
                 "GET" if form is None else "POST", url, data=form, headers=headers, auth=login or None
@@ -295,7 +297,7 @@ def _certificates(url: str) -> ssl.SSLContext:
 
 
 def _read_keys(found: _Keys) -> "KeySet":
-    """The public keys for signatures; others, and those that cannot be read, are left out."""
+    """Return the public keys for signatures; skip other keys, and unreadable ones."""
     import warnings
 
     from joserfc.errors import JoseError
@@ -316,7 +318,7 @@ def _read_keys(found: _Keys) -> "KeySet":
 
 
 def _verify(token: str, keys: "KeySet") -> bytes:
-    """The payload of a token that one of these keys has signed. Addresses and keys in it are ignored."""
+    """Return the payload of a token that one of these keys has signed. URLs and keys in it are ignored."""
     from joserfc import jws
     from joserfc.errors import InvalidKeyIdError, JoseError
 
@@ -334,7 +336,7 @@ def _verify(token: str, keys: "KeySet") -> bytes:
 
 
 def check_claims(payload: bytes, provider: Provider, attempt: Attempt, now: datetime) -> dict[str, Any]:
-    """The claims of a verified token, if it is for this attempt. Raises ``NotBelieved``."""
+    """Return the claims of a verified token, if it is for this attempt. Raises ``NotBelieved``."""
     try:
         claims = msgspec.json.decode(payload, type=_Claims)
         everything = msgspec.json.decode(payload, type=dict[str, Any])
@@ -361,12 +363,12 @@ def check_claims(payload: bytes, provider: Provider, attempt: Attempt, now: date
 
 
 def _is_true(value: object) -> bool:
-    # Some providers write it as a text.
+    # Some providers send a string.
     return value in (True, "true")
 
 
 def read_account(claims: Mapping[str, Any], provider: Provider) -> Account:
-    """The account of these claims; an address that is not verified is none. Raises ``NotBelieved``."""
+    """Return the account with these claims, with a verified address only. Raises ``NotBelieved``."""
     is_verified = claims.get("email_verified")
     if is_verified is not None and not _is_true(is_verified):
         raise NotBelieved("the mail address is not verified")
@@ -382,7 +384,7 @@ def _text(claims: Mapping[str, Any], name: str) -> str | None:
 
 
 def _find(claims: Mapping[str, Any], name: str) -> list[str]:
-    """The values of a claim, whose name may be a path."""
+    """Return the texts in a claim, whose name may be a path."""
     found: Any = claims.get(name)
     if found is None:
         found = claims
@@ -393,5 +395,5 @@ def _find(claims: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _choose_role(values: list[str], provider: Provider) -> Role | None:
-    """The highest role that one of these values gives."""
+    """Return the highest role that one of these values grants."""
     return next((Role(role) for role, wanted in provider.roles if set(wanted) & set(values)), None)

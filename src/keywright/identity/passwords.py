@@ -1,6 +1,6 @@
-"""Passwords, hashed with argon2id, and the codes with which customers sign in to the portal.
+"""Hash passwords with argon2id, and derive the codes with which customers sign in to the portal.
 
-So a code lies nowhere: the mail derives it when it is sent, and the portal when it is typed.
+A code is stored nowhere: it is derived when the mail is sent, and again when the customer types it.
 """
 
 import hmac
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 MIN_PASSWORD_LENGTH = 12
-#: Longer ones only cost time.
+#: A longer password would only cost time.
 MAX_PASSWORD_LENGTH = 1024
-#: The hash of an unknown password: checking against it takes as long as against any other.
+#: A hash for unknown users: checking against it takes as long as against a real one.
 _UNKNOWN_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=1$WqifCy9y32OweCyw0u+jAA$sEWq9esCKryCJFRgO7bOMFH+oZwDFXQkD22o3QjRZ0s"
 )
 
 
 def hash_password(password: str) -> str:
-    """The argon2id hash of a password, with a salt of its own. Slow on purpose: some 100 ms and 64 MiB.
+    """Return the argon2id hash of a password, with a random salt. Slow on purpose: some 100 ms and 64 MiB.
 
     Raises ``ValueError`` for more than ``MAX_PASSWORD_LENGTH`` characters.
     """
@@ -34,11 +34,11 @@ def hash_password(password: str) -> str:
 
 
 def check_password(user: User | None, password: str) -> bool:
-    """Whether the user may sign in with this password; as much work for no user, or a disabled one."""
+    """Whether the user may sign in with this password. It takes as long for no user, or a disabled one."""
     # Imported here, as in _hasher: only signing in needs it.
     from argon2.exceptions import InvalidHashError, VerificationError
 
-    # No password is longer, and to normalize a very long text can take a minute.
+    # No password is longer, and normalizing a very long text can take a minute.
     is_possible = len(password) <= MAX_PASSWORD_LENGTH
     expected = user.password_hash if user is not None and is_possible else _UNKNOWN_HASH
     try:
@@ -53,36 +53,36 @@ def _hasher() -> "PasswordHasher":
     from argon2 import PasswordHasher
 
     # The second recommendation of RFC 9106, section 4, but with one lane: strangers who try passwords keep
-    # one processor busy, not all.
+    # one processor busy, not all of them.
     return PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
 
 
 def _password_bytes(password: str) -> bytes:
-    """The same for a text however the keyboard composes it (NIST SP 800-63B, section 3.1.1.2)."""
+    """Encode a password, equally for each way a keyboard composes it (NIST SP 800-63B, section 3.1.1.2)."""
     return unicodedata.normalize("NFKC", password).encode(errors="surrogatepass")
 
 
-#: The number of digits of a code: with five tries for each sign-in, one in 20 million guesses is right.
+#: The number of digits of a code: with five attempts for each sign-in, one in 20 million can be guessed.
 CODE_LENGTH = 8
 _PURPOSE, _LINK_PURPOSE = "portal sign-in", "portal sign-in link"
 
 
 def derive_code(key_ring: KeyRing, sign_in_id: str) -> str:
-    """The eight digits that belong to this sign-in. Its ID is random, so that no other, also none after a
-    backup was restored, has the same code.
+    """Return the eight digits for this sign-in. Its ID is random, so codes do not repeat, even after a backup
+    was restored.
     """
     number = int.from_bytes(key_ring.sign(_PURPOSE, sign_in_id)[:8], "big")
     return f"{number % 10**CODE_LENGTH:0{CODE_LENGTH}}"
 
 
 def derive_link_token(key_ring: KeyRing, sign_in_id: str) -> str:
-    """The 32 hex characters of the sign-in's link."""
+    """Return the 32 hex characters in the sign-in's link."""
     return key_ring.sign(_LINK_PURPOSE, sign_in_id)[:16].hex()
 
 
 def is_code(key_ring: KeyRing, sign_in_id: str, typed: str) -> bool:
-    """Whether this is the sign-in's code, typed with any spaces and dashes; also one that was mailed before
-    the secret was rotated.
+    """Whether this is the sign-in's code, typed with any spaces and dashes. A code that was mailed before the
+    secret was rotated is accepted, too.
     """
     digits = "".join(filter(str.isalnum, typed))
     return _is_any([derive_code(ring, sign_in_id) for ring in key_ring.rings], digits)
@@ -94,10 +94,10 @@ def is_link_token(key_ring: KeyRing, sign_in_id: str, token: str) -> bool:
 
 
 def link_path(key_ring: KeyRing, sign_in_id: str) -> str:
-    """The path of the page to which the sign-in's link leads."""
+    """Return the path of the page that the sign-in's link opens."""
     return f"/portal/sign-in/{sign_in_id}/{derive_link_token(key_ring, sign_in_id)}"
 
 
 def _is_any(right: list[str], given: str) -> bool:
-    # Every one is compared: the time reveals nothing.
+    # Compare all of them: the time reveals nothing.
     return any([hmac.compare_digest(one.encode(), given.encode(errors="replace")) for one in right])

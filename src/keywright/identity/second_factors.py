@@ -1,10 +1,10 @@
-"""Second factors: codes that change every 30 seconds (TOTP, RFC 6238), and recovery codes for days without
-the app that shows them.
+"""Second factors: codes that change every 30 seconds (TOTP, RFC 6238), and recovery codes for users without
+their app.
 
-A code is good in its own time step and in the one beside it on either side, and once. A person who knows a
-password may guess three codes of a million at a time: after ``MAX_FAILURES`` wrong ones in a row, or
-``MAX_KNOWN_FAILURES`` in a browser that is known, only recovery codes are taken, which cannot be guessed,
-until one was right, the password is another, or an administrator turns the second factor off.
+A code is accepted once, in its own time step or in the one before or after it. So each guess of a person who
+knows the password has a chance of three in a million. After ``MAX_FAILURES`` wrong codes in a row, or
+``MAX_KNOWN_FAILURES`` in a known browser, only recovery codes, which cannot be guessed, are accepted, until
+one is right, the password changes, or an administrator turns the second factor off.
 """
 
 import hashlib
@@ -24,20 +24,20 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import model, store
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
 
-#: How many recovery codes a user gets at once.
+#: How many recovery codes are generated at once.
 RECOVERY_CODES = 10
-#: NIST SP 800-63B, section 5.2.2, allows a hundred. The rest is for browsers in which the user has signed in
-#: before: who knows the password keeps nobody out of these.
+#: NIST SP 800-63B, section 5.2.2, allows a hundred. The difference is reserved for browsers in which the user
+#: has signed in before: another person who knows the password cannot lock the user out of these.
 MAX_FAILURES, MAX_KNOWN_FAILURES = 30, 100
 _STEP = 30
 _SECRET = re.compile("[A-Z2-7]{32}", re.ASCII)
 _CODE = re.compile("[0-9]{6}", re.ASCII)
-#: How long the code may take after the password.
+#: The time between the password and the code, at most.
 TICKET_TIME = timedelta(minutes=5)
 #: How far the clocks of two servers may be apart.
 _CLOCKS_APART = timedelta(minutes=1)
 _TICKET = re.compile(r"(([0-9]{1,18})\.([0-9a-f]{1,12}))\.([0-9a-f]{64})", re.ASCII)
-#: Without those that look like others.
+#: The letters and digits of recovery codes, without those that look alike.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _GROUPS, _GROUP = 4, 4
 
@@ -46,19 +46,19 @@ _GROUPS, _GROUP = 4, 4
 
 
 def new_secret() -> str:
-    """A new secret for an app: 160 random bits in base32."""
+    """Generate a secret for an app: 160 random bits in base32."""
     import pyotp
 
     return pyotp.random_base32(32)
 
 
 def is_secret(text: str) -> bool:
-    """Whether this can be from ``new_secret``."""
+    """Whether this has the form of a secret from ``new_secret``."""
     return _SECRET.fullmatch(text) is not None
 
 
 def provisioning_uri(secret: str, user_name: str, issuer: str) -> str:
-    """The ``otpauth:`` address that apps read from a QR code
+    """Return the ``otpauth:`` URI that apps read from a QR code
     (https://github.com/google/google-authenticator/wiki/Key-Uri-Format).
     """
     import pyotp
@@ -67,7 +67,7 @@ def provisioning_uri(secret: str, user_name: str, issuer: str) -> str:
 
 
 def new_recovery_codes() -> list[str]:
-    """New codes of 79 random bits each, written in groups."""
+    """Generate recovery codes of 79 random bits each, in groups of characters."""
     return [
         "-".join("".join(secrets.choice(_LETTERS) for _ in range(_GROUP)) for _ in range(_GROUPS))
         for _ in range(RECOVERY_CODES)
@@ -75,22 +75,22 @@ def new_recovery_codes() -> list[str]:
 
 
 def hash_recovery_code(code: str) -> bytes:
-    """SHA-256, however the code was typed; a slow hash has nothing to add to 79 random bits."""
+    """Return the SHA-256 of a code, typed in any way; a slow hash adds nothing to 79 random bits."""
     typed = "".join(one for one in code.lower() if one.isalnum())
     return hashlib.sha256(typed.encode(errors="surrogatepass")).digest()
 
 
-# --- between password and code --------------------------------------------------------------------
+# --- between the password and the code ------------------------------------------------------------
 
 
 def new_ticket(tx: ReadTransaction, user: model.User, browser: str, now: datetime) -> str:
-    """A ticket: it shows, for ``TICKET_TIME`` and in this browser only, that the password was right."""
+    """Return a ticket that proves, for ``TICKET_TIME`` and in this browser, that the password was right."""
     issued = f"{user.id}.{int(now.timestamp()):x}"
     return f"{issued}.{_ticket_signature(tx, user, browser, issued)}"
 
 
 def find_ticket_user(tx: ReadTransaction, ticket: str, browser: str, now: datetime) -> model.User | None:
-    """The user of this ticket, if it is good now, and the user may sign in with the same password still."""
+    """Return the user of this ticket, if it is valid, and the user enabled and with the same password."""
     found = _TICKET.fullmatch(ticket)
     user = None if found is None else find_user_by_id(tx, int(found[2]))
     if found is None or user is None or user.disabled_at is not None:
@@ -105,11 +105,11 @@ def _ticket_signature(tx: ReadTransaction, user: model.User, browser: str, issue
     return tx.key_ring.sign("the password was right", f"{issued} {browser} {user.password_hash}").hex()
 
 
-# --- what commands do -----------------------------------------------------------------------------
+# --- handlers -------------------------------------------------------------------------------------
 
 
 def enable(work: UnitOfWork, command: model.EnableSecondFactor) -> bool:
-    """Set a user's second factor; False for a wrong code. Raises ``UnknownUser``."""
+    """Turn on a user's second factor; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     step = _find_step(command.secret, command.code, command.context.now, after=0)
     if step is None:
@@ -123,7 +123,7 @@ def enable(work: UnitOfWork, command: model.EnableSecondFactor) -> bool:
 
 
 def disable(work: UnitOfWork, command: model.DisableSecondFactor) -> bool:
-    """Turn a user's second factor off; False for a wrong code. Raises ``UnknownUser``."""
+    """Turn off a user's second factor; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if store.lock_factor(work.tx, user.id) is None:
         return True
@@ -136,7 +136,7 @@ def disable(work: UnitOfWork, command: model.DisableSecondFactor) -> bool:
 
 
 def renew_codes(work: UnitOfWork, command: model.RenewRecoveryCodes) -> bool:
-    """Give a user other recovery codes; False for a wrong code. Raises ``UnknownUser``."""
+    """Replace a user's recovery codes; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if take(work, command, user, command.code) is None:
         return False
@@ -148,8 +148,8 @@ def renew_codes(work: UnitOfWork, command: model.RenewRecoveryCodes) -> bool:
 def take(
     work: UnitOfWork, command: Command, user: model.User, code: str, *, is_known: bool = True
 ) -> str | None:
-    """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
-    None for a wrong code, which is counted, for a browser that is not known up to its limit.
+    """Redeem a code of the user's app (``app``) or a recovery code (``recovery``), each accepted once. None
+    for a wrong code, which is counted, up to the limit of the browser.
     """
     factor = store.lock_factor(work.tx, user.id)
     if factor is None:
@@ -172,14 +172,14 @@ def take(
 
 
 def _find_step(secret: str, code: str, now: datetime, *, after: int) -> int | None:
-    """The time step whose code this is, if it is good now and comes ``after`` the last one."""
+    """Return the time step of this code, if it is valid now and later than the step ``after``."""
     import pyotp
 
     typed = "".join(code.split())
     if _CODE.fullmatch(typed) is None:
         return None
     here, totp = int(now.timestamp()) // _STEP, pyotp.TOTP(secret)
-    # A last step in the future is of a clock that was wrong.
+    # A last step in the future was stored by a server whose clock was wrong.
     first = after + 1 if after <= here + 1 else here - 1
     for step in range(max(first, here - 1), here + 2):
         if step != after and hmac.compare_digest(totp.generate_otp(step), typed):

@@ -14,9 +14,9 @@ from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
 from keywright.identity.store import find_session_with_user, has_users
 
-#: The clock of the server that began a session may be ahead by less than this.
+#: The clock of the server that started a session may be ahead by less than this.
 MAX_AHEAD = timedelta(minutes=30)
-#: How long the link for the first administrator is good.
+#: How long the link for the first administrator is valid.
 SETUP_TIME = timedelta(minutes=30)
 #: A session's last-seen time is updated at most this often.
 _SEEN_EVERY = timedelta(minutes=1)
@@ -26,7 +26,9 @@ _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
 def setup_token(tx: ReadTransaction, now: datetime) -> str:
-    """A token to make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` if users exist."""
+    """Return a token to create the first administrator, valid for ``SETUP_TIME``. Raises ``SetupOver`` if
+    users exist.
+    """
     if has_users(tx):
         raise SetupOver
     issued = f"{int(now.timestamp()):x}"
@@ -34,7 +36,7 @@ def setup_token(tx: ReadTransaction, now: datetime) -> str:
 
 
 def is_setup_token(tx: ReadTransaction, token: str, now: datetime) -> bool:
-    """Whether this came from ``setup_token`` of this installation in time, and there are no users yet."""
+    """Whether this is a valid token from ``setup_token`` of this installation, and there are no users."""
     found = _SETUP_TOKEN.fullmatch(token)
     if found is None or not hmac.compare_digest(found[2], _setup_signature(tx, found[1])):
         return False
@@ -47,8 +49,8 @@ def _setup_signature(tx: ReadTransaction, issued: str) -> str:
 
 
 def device_mark(tx: ReadTransaction, user: User) -> str:
-    """The mark of a browser in which this user has signed in; good until the password changes. Strangers that
-    try passwords under the user's name do not keep a known browser out.
+    """Return the mark of a browser in which this user has signed in, valid until the password changes.
+    Strangers who try passwords under the user's name do not lock out a known browser.
     """
     return tx.key_ring.sign("a known browser", f"{user.id} {user.password_hash}").hex()
 
@@ -62,17 +64,17 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 
 def new_session_token() -> str:
-    """A new token for a session: 256 random bits in URL-safe characters."""
+    """Return a new session token: 256 random bits in URL-safe characters."""
     return secrets.token_urlsafe(32)
 
 
 def hash_session_token(token: str) -> bytes:
-    """SHA-256; a slow hash has nothing to add to 256 random bits."""
+    """Return the SHA-256; a slow hash adds nothing to 256 random bits."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
-    """The session with this token, and its user; None when it is unknown or over, or the user disabled."""
+    """Return the session with this token, and its user; None if it is over, or the user disabled."""
     found = find_session_with_user(tx, hash_session_token(token))
     if found is None or is_over(found.session, now) or found.user.disabled_at is not None:
         return None
@@ -80,16 +82,16 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn |
 
 
 def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:
-    """The user's sessions that are not over, the newest first."""
+    """Return the user's sessions that are not over, newest first."""
     return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now)]
 
 
 def is_to_be_seen(session: Session, now: datetime) -> bool:
-    """Whether it is time for a ``SeeSession``; not on every page, for each is a change of the database."""
+    """Whether a ``SeeSession`` is due: not on every page, since each one writes to the database."""
     return abs(now - session.last_seen_at) >= _SEEN_EVERY
 
 
 def is_over(session: Session, now: datetime) -> bool:
-    """Whether the session has ended by itself."""
-    # One that begins far in the future is of a clock that was wrong.
+    """Whether the session has expired."""
+    # A session that begins far in the future was started by a server whose clock was wrong.
     return now >= session.ends_at or session.created_at - now >= MAX_AHEAD

@@ -1,6 +1,6 @@
-"""Users of the administration pages: invite and change them, sign them in and out, keep their views.
+"""Users of the administration pages: create, invite and change them, sign them in and out, store their views.
 
-The database holds argon2id hashes of passwords, and the SHA-256 of session tokens.
+The database stores argon2id hashes of passwords, and SHA-256 hashes of session tokens.
 """
 
 import secrets
@@ -61,7 +61,7 @@ from keywright.identity.store import (
 
 
 def create_user(work: UnitOfWork, command: CreateUser) -> User:
-    """Make a user with a name that no other has."""
+    """Create a user whose name no other user has. Raises ``SetupOver``, ``UserExists``."""
     hold_users(work.tx)
     if command.only_first and has_users(work.tx):
         raise SetupOver
@@ -74,7 +74,7 @@ def create_user(work: UnitOfWork, command: CreateUser) -> User:
 
 
 def change_user(work: UnitOfWork, command: ChangeUser) -> User:
-    """Change a user; at least one administrator with a password has to be left."""
+    """Change a user. At least one administrator with a password must remain (``LastAdministrator``)."""
     locked = lock_user_and_administrators(work.tx, command.user_id)
     user = locked.pop(command.user_id, None)
     if user is None:
@@ -94,7 +94,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
 
 
 def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
-    """Sign a user in, and delete sessions that are over; None for a wrong code. Raises ``UnknownUser``."""
+    """Sign a user in, and delete sessions that have ended; None for a wrong code. Raises ``UnknownUser``."""
     tx, origin = work.tx, command.context.origin
     user = lock_user(tx, command.user_id)
     if user is None or user.disabled_at is not None or user.subject is not None:
@@ -103,7 +103,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
         raise UnknownUser
     details = _of(user)
     if store.has_factor(tx, user.id):
-        # It is not known before that it is them.
+        # Until the code is checked, the caller is not known to be the user.
         attempt = replace(command, context=replace(command.context, origin=replace(origin, actor="visitor")))
         code = command.code or ""
         taken = second_factors.take(work, attempt, user, code, is_known=command.is_known)
@@ -135,8 +135,8 @@ _NO_HASH = "!"
 
 
 def start_company_session(work: UnitOfWork, command: StartCompanySession) -> Session | None:
-    """Sign the user of a provider's account in; None without a role. Raises ``UnknownUser`` for a user who is
-    disabled, and before there is an administrator with a password.
+    """Sign in the user of a provider's account; None without a role. Raises ``UnknownUser`` for a user who is
+    disabled, and for a new account while there are no users.
     """
     user = _lock_linked(work, command)
     if command.role is None:
@@ -163,21 +163,21 @@ def _lock_linked(work: UnitOfWork, command: StartCompanySession) -> User | None:
 
 
 def _make_linked(work: UnitOfWork, command: StartCompanySession, role: Role) -> User:
-    """The user of an account that comes for the first time: the one with its verified address, or a new
-    one.
+    """Return the user for an account that signs in for the first time: the only user who has its verified
+    address, or a new one.
     """
     hold_users(work.tx)
     if not has_users(work.tx):
         raise UnknownUser
     user = _lock_linked(work, command)
     if user is not None:
-        # Another server was faster.
+        # Another server has linked the account in the meantime.
         return user
     candidates = store.lock_users_to_link(work.tx, command.email) if command.email else []
     if len(candidates) == 1:
         if candidates[0].disabled_at is not None:
             raise UnknownUser
-        # What this user could sign in with before is worthless from now on.
+        # The user's former password, second factor, sessions and invitation no longer work.
         user = replace(candidates[0], password_hash=_NO_HASH, issuer=command.issuer, subject=command.subject)
         delete_sessions_of(work.tx, user.id, but=None)
         delete_invitation(work.tx, user.id)
@@ -194,14 +194,14 @@ def _make_linked(work: UnitOfWork, command: StartCompanySession, role: Role) -> 
 
 
 def _find_free_name(tx: ReadTransaction, name: str, subject: str) -> str:
-    """The name, or with the subject behind it where another user has it."""
+    """Return the name, followed by the subject if another user has that name."""
     name = name[:MAX_NAME_LENGTH].strip()
     candidates = (name, f"{name[:100]} ({subject[:90]})", f"{name[:100]} {secrets.token_hex(16)}")
     return next(one for one in candidates if find_user(tx, one) is None)
 
 
 def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
-    """Note that a session was used; None when there is none any more."""
+    """Update a session's last-seen time; None if the session is unknown or over."""
     session = find_session(work.tx, command.token_hash)
     if session is None or is_over(session, command.context.now):
         return None
@@ -210,7 +210,7 @@ def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
 
 
 def end_session(work: UnitOfWork, command: EndSession) -> None:
-    """Sign out; an unknown session is none to end."""
+    """Sign out; do nothing for an unknown session."""
     session = find_session(work.tx, command.token_hash)
     if session is None:
         return
@@ -252,7 +252,7 @@ def _of(user: User) -> dict[str, Any]:
 
 
 def _differences(before: User, after: User) -> dict[str, Any]:
-    """The changed fields, as [before, after]; of a password only that it changed."""
+    """The changed fields, as [before, after]; for a password or an address, only that it changed."""
     details: dict[str, Any] = {}
     if before.role is not after.role:
         details["role"] = [before.role, after.role]
@@ -278,19 +278,19 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
 }
 
 
-#: How long the link of an invitation is good.
+#: How long the link of an invitation is valid.
 INVITATION_TIME = timedelta(hours=72)
 
 
 def find_invited(tx: ReadTransaction, token: str, now: datetime) -> User | None:
-    """The user whom the link with this token invites, while it is good."""
+    """Return the user whom the link with this token invites, if the link is valid."""
     user_id = store.find_invited(tx, hash_session_token(token), now)
     user = None if user_id is None else store.find_user_by_id(tx, user_id)
     return None if user is None or user.disabled_at is not None else user
 
 
 def invite(work: UnitOfWork, command: InviteUser) -> None:
-    """Make a link for a user; one from before is worthless then. Raises ``UnknownUser``."""
+    """Create a link for a user; it replaces an earlier one. Raises ``UnknownUser``."""
     user = store.lock_user(work.tx, command.user_id)
     if user is None or user.disabled_at is not None:
         raise UnknownUser
@@ -300,13 +300,13 @@ def invite(work: UnitOfWork, command: InviteUser) -> None:
 
 
 def accept(work: UnitOfWork, command: AcceptInvitation) -> User:
-    """Set the password of the user whom the link invites, which ends it. Raises ``InvitationOver``."""
+    """Set the password of the user whom the link invites, and end the link. Raises ``InvitationOver``."""
     now = command.context.now
     user_id = store.find_invited(work.tx, command.token_hash, now)
     if user_id is None or store.lock_user(work.tx, user_id) is None:
         raise InvitationOver
     if store.find_invited(work.tx, command.token_hash, now) is None:
-        # Another form with the same link was faster.
+        # A concurrent request with the same link was faster.
         raise InvitationOver
     context = msgspec.structs.replace(
         command.context, origin=msgspec.structs.replace(command.context.origin, actor=f"user:{user_id}")
@@ -322,13 +322,13 @@ INVITATION_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
 }
 
 
-#: The most views of a user.
+#: The largest number of views of a user.
 MAX_VIEWS = 20
 
 
 def save_view(work: UnitOfWork, command: SaveView) -> None:
-    """Store the view, in the place of one of the same name. Raises ``TooManyViews``."""
-    # One form of a user after the other: their number is counted.
+    """Store the view, replacing one with the same name. Raises ``TooManyViews``."""
+    # The lock serializes a user's requests, so that none exceeds the limit.
     store.lock_user(work.tx, command.user_id)
     names = {one.name for one in store.list_views(work.tx, command.user_id)}
     if command.name not in names and len(names) >= MAX_VIEWS:

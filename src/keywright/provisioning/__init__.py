@@ -1,1 +1,1 @@
-"""What makes licenses: policies, and the catalog of products and customers."""
+"""Policies, which make licenses, and the catalog of products and customers."""

@@ -1,4 +1,4 @@
-"""The look that a vendor gives the portal and mails: name, logo, color and links. Pure."""
+"""The vendor's brand for the portal and mails: name, logo, color and links. Pure."""
 
 import re
 
@@ -17,8 +17,8 @@ class FooterLink(msgspec.Struct, frozen=True):
 
 
 class Brand(msgspec.Struct, frozen=True):
-    """The look of the portal and of mails. ``color`` is ``#rrggbb``; ``logo`` an image in base64, of the type
-    ``logo_type``; ``reply_to`` the address to which customers write.
+    """The look of the portal and of mails. ``color`` is ``#rrggbb``, ``logo`` an image in base64 of the type
+    ``logo_type``, ``reply_to`` the address to which customers reply.
     """
 
     name: str | None = None
@@ -30,8 +30,8 @@ class Brand(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """The brand's color where it can be read: of links, and of buttons with their text, on a light page and
-    on a dark one.
+    """The brand's color, adjusted for legibility: for links, and for buttons with their text, on light and on
+    dark pages.
     """
 
     link: str
@@ -47,18 +47,18 @@ MAX_LINKS = 6
 _MAX_URL = 500
 _COLOR = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
 _URL = re.compile(r"(https?://[^\s\"'<>]+|mailto:[^\s\"'<>]+@[^\s\"'<>]+)")
-#: The types of images by their first bytes; SVG can have scripts.
+#: The types of images by their first bytes. SVG is excluded: it can contain scripts.
 _IMAGES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
 )
-#: The color where there is none: that of ``look.css``.
+#: The default color, as in ``look.css``.
 _DEFAULT = "#24704b"
-#: The darkest of light backgrounds that text is on, and the lightest of dark ones; see ``look.css``.
+#: The darkest light background of text, and the lightest dark one; see ``look.css``.
 _LIGHT, _DARK = (0xEF, 0xF2, 0xF0), (0x22, 0x2A, 0x26)
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
-#: The least contrast of text; and of a button, whose text names it, so that it is seen to be one.
+#: The minimum contrast of text; and of a button, so that it is recognized as one.
 _OF_TEXT, _OF_BUTTONS = 4.5, 1.5
 
 _STYLE = """\
@@ -75,7 +75,7 @@ _Rgb = tuple[int, int, int]
 
 
 def parse_color(text: str) -> str:
-    """``#24704b`` from ``#24704B``, ``24704b`` or ``#274``. Raises ``ValueError``."""
+    """Normalize a color: ``#24704B``, ``24704b`` and ``#274`` become ``#rrggbb``. Raises ``ValueError``."""
     color = "#" + text.strip().lower().removeprefix("#")
     if not _COLOR.fullmatch(color):
         raise ValueError("must be a color such as #24704b")
@@ -83,7 +83,7 @@ def parse_color(text: str) -> str:
 
 
 def find_image_type(content: bytes) -> str:
-    """The type of an image. Raises ``ValueError`` for one that cannot be a logo."""
+    """Return the MIME type of an image. Raises ``ValueError`` for a file that cannot be a logo."""
     if len(content) > MAX_LOGO_BYTES:
         raise ValueError(f"must have at most {MAX_LOGO_BYTES // 1024} kB")
     found = next((kind for pattern, kind in _IMAGES if pattern.match(content)), None)
@@ -93,7 +93,7 @@ def find_image_type(content: bytes) -> str:
 
 
 def parse_links(text: str) -> tuple[FooterLink, ...]:
-    """Links, one in a line: ``Imprint https://example.com/imprint``. Raises ``ValueError``."""
+    """Parse links, one per line: ``Imprint https://example.com/imprint``. Raises ``ValueError``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > MAX_LINKS:
         raise ValueError(f"must be at most {MAX_LINKS} links")
@@ -108,7 +108,7 @@ def _parse_link(line: str) -> FooterLink:
 
 
 def build_palette(color: str | None) -> Palette:
-    """The brand's color, made darker or lighter until it can be read."""
+    """Make the brand's color darker or lighter until it is legible."""
     own = _parse(color or _DEFAULT)
     button = _shift(own, _LIGHT, _BLACK, _OF_BUTTONS)
     dark_button = _shift(own, _DARK, _WHITE, _OF_BUTTONS)
@@ -123,17 +123,17 @@ def build_palette(color: str | None) -> Palette:
 
 
 def write_style(brand: Brand) -> str:
-    """The style sheet of the brand's color; nothing without one."""
+    """Return the style sheet with the brand's color; empty without one."""
     return "" if brand.color is None else _STYLE.format(build_palette(brand.color))
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two colors: 1 to 21."""
+    """Return the contrast of two colors, 1 to 21."""
     return _contrast(_parse(one), _parse(other))
 
 
 def _shift(color: _Rgb, background: _Rgb, towards: _Rgb, least: float) -> _Rgb:
-    """The color, mixed with another one until it has this contrast."""
+    """Mix the color with another one until it has this contrast."""
     for percent in range(0, 101, 2):
         red, green, blue = (
             round(own + (end - own) * percent / 100) for own, end in zip(color, towards, strict=True)
@@ -173,7 +173,7 @@ class FindBrand(Query, frozen=True, kw_only=True):
 
 
 class SaveBrand(Command, frozen=True, kw_only=True):
-    """Save the brand; without ``logo``, the logo stays, and None removes it."""
+    """Save the brand. Without ``logo``, the logo is kept; None removes it."""
 
     name: str | None
     color: str | None

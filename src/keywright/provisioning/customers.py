@@ -1,4 +1,4 @@
-"""Customers: what may be set of one, and the commands about them. Pure."""
+"""Customers: their fields, and the commands about them. Pure."""
 
 import re
 from datetime import datetime
@@ -16,7 +16,7 @@ _EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 
 
 def parse_email(text: str) -> str:
-    """An e-mail address; white space around it is cut off. Raises ``ValueError``."""
+    """Parse an e-mail address, without white space around it. Raises ``ValueError``."""
     email = text.strip()
     if not _EMAIL.fullmatch(email) or not email.isprintable() or len(fold_email(email)) > _MAX_LENGTH:
         raise ValueError("must be an e-mail address")
@@ -24,12 +24,12 @@ def parse_email(text: str) -> str:
 
 
 def fold_email(email: str) -> str:
-    """The address by which a customer is found, whatever its case."""
+    """Return the form of an address by which a customer is looked up, independent of case."""
     return email.lower()
 
 
 def parse_language(text: str) -> str:
-    """A tag of a language (BCP 47) as catalogs write it: ``de``, ``pt-BR``. Raises ``ValueError``."""
+    """Return a language tag (BCP 47) as catalogs spell it: ``de``, ``pt-BR``. Raises ``ValueError``."""
     if not _LANGUAGE.fullmatch(text):
         raise ValueError("must be a language such as de or pt-BR")
     language, *others = text.replace("_", "-").split("-")
@@ -59,7 +59,7 @@ _OwnId = Annotated[OwnId, about("The ID in your shop. Without one, Keywright giv
 
 
 class CustomerFields(Fields):
-    """What can be set of a customer; a change is a JSON merge patch."""
+    """The fields of a customer that can be set; a change is a JSON merge patch."""
 
     name: CustomerName | UnsetType | None = UNSET
     email: CustomerEmail | UnsetType | None = UNSET
@@ -85,16 +85,16 @@ class CustomerQuery(ListQuery):
 
 
 class CustomerFilter(CustomerQuery):
-    """The same, with those that are never in a URL."""
+    """Filters of customers, with those that must not be in a URL."""
 
     email: Annotated[str | None, about("Only the one with this address, in any case.")] = None
     name: Annotated[str | None, about("Only those with exactly this name.")] = None
 
 
 class Customer(msgspec.Struct, frozen=True):
-    """A person or a company that has licenses. ``id`` is the shop's number, or one of Keywright's own;
-    ``email`` is unique in any case, and ``external_id`` is the unique ID of another system of the vendor.
-    ``language`` (``de``, ``pt-BR``) is that of mails and the portal; with ``unsubscribed_at``, there are no
+    """A person or a company that has licenses. ``id`` is the shop's ID, or one that Keywright gave; ``email``
+    is unique in any case, and ``external_id`` is the unique ID in another system of the vendor. ``language``
+    (``de``, ``pt-BR``) is that of mails and the portal; a customer with ``unsubscribed_at`` gets no
     reminders.
     """
 
@@ -115,25 +115,25 @@ _NOTE = "note"
 
 
 def read_note(customer: Customer) -> str:
-    """The note about a customer: the text ``note`` of the metadata, which v3 shows and erasing empties."""
+    """Return the note about a customer: ``note`` in the metadata, which v3 shows and an erasure clears."""
     note = customer.metadata.get(_NOTE)
     return note if isinstance(note, str) else ""
 
 
 def change_note(note: str | None) -> dict[str, Any]:
-    """The change of metadata that leaves this note, or none."""
+    """Return the patch of metadata that sets this note, or deletes it."""
     return {_NOTE: note or None}
 
 
 class CreateCustomer(Create, frozen=True, kw_only=True):
-    """Make a customer. The last two members are for one who was deleted and is restored."""
+    """Make a customer. The last two members are for restoring one who was deleted."""
 
     fields: NewCustomer
     erasure_requested_at: datetime | None = None
     unsubscribed_at: datetime | None = None
 
     def restored(self) -> dict[str, Any]:
-        """What is stored with the fields."""
+        """Return the values that are stored with the fields."""
         return {
             "erasure_requested_at": self.erasure_requested_at,
             "unsubscribed_at": self.unsubscribed_at,
@@ -155,7 +155,7 @@ class GetCustomer(Get, frozen=True, kw_only=True):
 
 
 class ListCustomers(List, frozen=True, kw_only=True):
-    """A page of the customers that match; names match whole, e-mail addresses in any case."""
+    """A page of the matching customers; names match whole, e-mail addresses in any case."""
 
     where: CustomerQuery = field(default_factory=CustomerQuery)
 

@@ -1,6 +1,6 @@
 """Exports: the rows of tables, read page by page and written as CSV or JSON.
 
-A value of a row is a number, a text, a datetime, JSON as ``msgspec.Raw``, a list of objects, or None.
+A value in a row is a number, a text, a datetime, JSON as ``msgspec.Raw``, a list of objects, or None.
 """
 
 import codecs
@@ -28,7 +28,7 @@ from keywright.provisioning.store import names_of
 
 Row = Sequence[Any]
 
-#: The columns of a license, in their order; ``key`` is called ``license_key``.
+#: The columns of a license, in order; ``key`` is called ``license_key``.
 LICENSE = [
     *(
         "id license_key status order_id product_id product customer_id customer times_activated "
@@ -37,9 +37,9 @@ LICENSE = [
     ).split(),
     *OWN_FIELDS,
 ]
-#: Those of an activation: all of its fields.
+#: The columns of an activation: all of its fields.
 ACTIVATION = tuple(dict.fromkeys(("id", "license_id", *Activation.__struct_fields__)))
-#: The fields that are texts of JSON objects.
+#: The fields that contain a JSON object as text.
 _JSON = ("metadata", "terms", "order_details", "rule_terms")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
 USAGE = "license_id product_id customer_id meter period_start period_end used limit overage closed_at".split()
@@ -52,7 +52,7 @@ def license_row(
     customers: Mapping[int | None, str],
     notes: Notes,
 ) -> Row:
-    """The row of a license, with the names of its product and customer, its tags and its note."""
+    """Build the row of a license, with the names of its product and customer, its tags and its note."""
     fields = msgspec.structs.asdict(license) | {
         "license_key": license.key,
         "sold_quantity": license.quantity,
@@ -68,25 +68,25 @@ def license_row(
 
 
 def activation_row(activation: Activation) -> Row:
-    """The row of an activation."""
+    """Build the row of an activation."""
     fields = msgspec.structs.asdict(activation) | {"offline_until": activation.runs_until}
     return [_json(fields[name]) if name == "meta_data" else fields[name] for name in ACTIVATION]
 
 
 def activation_object(activation: Activation) -> dict[str, Any]:
-    """An activation in the object of its license: without what is None, and without its license's id."""
+    """Build the object of an activation inside its license: without null members and the license's ID."""
     row = zip(ACTIVATION, activation_row(activation), strict=True)
     return {name: value for name, value in row if value is not None and name != "license_id"}
 
 
 def event_row(number: int, event: Event) -> Row:
-    """The row of an event."""
+    """Build the row of an event."""
     fields = {"id": number} | msgspec.structs.asdict(event)
     return [_json(fields[name]) if name == "details" else fields[name] for name in EVENT]
 
 
 def period_row(one: MeterUsage) -> Row:
-    """The row of a period of a meter."""
+    """Build the row of a period of a meter."""
     fields = msgspec.structs.asdict(one)
     fields |= {"period_end": resets_at(one), "limit": one.meter_limit, "overage": one.overage}
     return [fields[name] for name in USAGE]
@@ -101,7 +101,7 @@ def _json(value: object) -> msgspec.Raw | None:
 
 
 def to_csv(rows: Iterable[Row]) -> bytes:
-    """Lines of CSV in which no spreadsheet finds a formula."""
+    """Write rows as CSV in which no spreadsheet recognizes a formula."""
     return csv_lines([_cell(value) for value in row] for row in rows)
 
 
@@ -114,7 +114,7 @@ def _cell(value: Any) -> Any:
 
 
 def to_json_lines(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
-    """A JSON object a line."""
+    """Write rows as JSON objects, one per line."""
     return b"".join(msgspec.json.encode(dict(zip(columns, row, strict=True))) + b"\n" for row in rows)
 
 
@@ -124,14 +124,16 @@ Answer = TypeVar("Answer")
 
 
 class Read(Protocol):
-    """Runs a read in its own transaction."""
+    """Runs a read in a transaction of its own."""
 
     def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
-        """The result."""
+        """Run the read and return its result."""
 
 
 class Export(NamedTuple):
-    """A table: its columns, and how the page after a place is read; returns rows and the last one's place."""
+    """A table to export: its columns, and the function that reads the page after a place. It returns the
+    rows, and the place of the last one.
+    """
 
     columns: Sequence[str]
     start: Any
@@ -139,7 +141,7 @@ class Export(NamedTuple):
 
 
 def pages(read: Read, export: Export) -> Iterator[Sequence[Row]]:
-    """The rows of an export, page by page."""
+    """Yield the rows of an export, page by page."""
     place = export.start
     while True:
         page, place = read(lambda tx, after=place: export.read(tx, after))  # type: ignore[misc]
@@ -149,19 +151,19 @@ def pages(read: Read, export: Export) -> Iterator[Sequence[Row]]:
 
 
 def as_csv(read: Read, export: Export) -> Iterator[bytes]:
-    """The export as CSV in UTF-8, with a byte order mark, for spreadsheets."""
+    """Yield the export as CSV in UTF-8, with a byte order mark, for spreadsheets."""
     yield codecs.BOM_UTF8 + to_csv([export.columns])
     yield from map(to_csv, pages(read, export))
 
 
 def as_json_lines(read: Read, export: Export) -> Iterator[bytes]:
-    """The export as JSON Lines."""
+    """Yield the export as JSON Lines."""
     for page in pages(read, export):
         yield to_json_lines(export.columns, page)
 
 
 def license_rows(tx: ReadTransaction, licenses: Collection[License]) -> list[Row]:
-    """The rows of these licenses, with the names of products and customers, tags and notes."""
+    """Build the rows of these licenses, with the names of products and customers, tags and notes."""
     products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
     customers = _names(tx, NameKind.CUSTOMER, {one.customer_id for one in licenses})
     notes = find_notes(tx, [one.id for one in licenses])

@@ -1,6 +1,6 @@
-"""Decide the commands about products, customers, trials and the brand; the rules of products and customers.
+"""The handlers about products, customers, trials and the brand; the rules of products and customers.
 
-Events contain no names and e-mail addresses: what is erased must not be left there.
+Events contain no e-mail addresses and no names of customers: an erasure must leave nothing behind in them.
 """
 
 import base64
@@ -51,7 +51,7 @@ from keywright.provisioning.trials import HasTrial, StartedTrial, StartTrial, Tr
 
 
 def save_name(work: UnitOfWork, command: SaveName) -> None:
-    """Change the name of a number in the shop."""
+    """Change the name for an ID from the shop."""
     before = names_of(work.tx, command.kind, [command.number]).get(command.number)
     if before == command.name:
         return
@@ -64,9 +64,9 @@ NAME_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveName
 
 
 def check_product(work: UnitOfWork, before: Product | None, after: Product) -> Product:
-    """A new product without a code gets one made from its name, if no other product has that. Any product may
-    be given a code late, but no other code while programs may name it by the first. Raises ``AlreadyExists``
-    and ``StillInUse``.
+    """Give a new product without a code one derived from its name, if no other product has that. An existing
+    product may get its first code at any time, but another one only without licenses, as programs may use the
+    first. Raises ``AlreadyExists`` and ``StillInUse``.
     """
     if (
         before is not None
@@ -90,7 +90,7 @@ def check_product(work: UnitOfWork, before: Product | None, after: Product) -> P
 
 
 def may_delete_product(work: UnitOfWork, product: Product) -> None:
-    """Only a product that no license, policy, release or notice names is deleted. Raises ``StillInUse``."""
+    """Check that no license, policy, release or notice refers to the product. Raises ``StillInUse``."""
     for users, has_users in (
         ("licenses", provisioning_store.product_has_licenses),
         ("policies", provisioning_store.product_has_policies),
@@ -120,17 +120,19 @@ PRODUCT_HANDLERS, PRODUCT_QUERIES = nouns.handlers_of(PRODUCT_RULES), nouns.quer
 
 
 def check_customer(work: UnitOfWork, before: Customer | None, after: Customer) -> Customer:
-    """E-mail address and external ID are unique; a new address is not verified. Raises ``AlreadyExists``."""
+    """Check that e-mail address and external ID are unique. A new address is unverified, and ends the
+    customer's sessions in the portal. Raises ``AlreadyExists``.
+    """
     nouns.require_free(CUSTOMER_RULES, work, before, after, "email", "external_id")
     if before is None or fold_email(before.email or "") == fold_email(after.email or ""):
         return after
-    # Sessions belong to the reader of the former address.
+    # The sessions belong to the owner of the former address.
     portal_store.end_all(work.tx, after.id)
     return replace(after, email_verified_at=None)
 
 
 def may_delete_customer(work: UnitOfWork, customer: Customer) -> None:
-    """Only a customer without licenses is deleted. Raises ``StillInUse``."""
+    """End the portal sessions of a customer without licenses. Raises ``StillInUse`` for one with licenses."""
     if provisioning_store.customer_has_licenses(work.tx, customer.id):
         raise StillInUse(f"customer {customer.id}", "licenses")
     portal_store.end_all(work.tx, customer.id)
@@ -150,11 +152,11 @@ def find_or_make_customer(
     name: str | None = None,
     language: str | None = None,
 ) -> Customer:
-    """The customer with this id or, without one, this e-mail address; a new one if there is none.
+    """Return the customer with this ID or, without an ID, this e-mail address; make one if there is none.
 
-    One that exists stays as it is. Raises ``AlreadyExists`` where a new one would have the e-mail address of
-    another. Two transactions cannot make the same customer: the later one meets a conflict, is run again, and
-    finds it.
+    An existing customer is not changed. Raises ``AlreadyExists`` if a new customer would have the e-mail
+    address of another. Two transactions cannot make the same customer: the later one has a conflict, is
+    retried, and finds the customer.
     """
     customer = _find_customer(work, id, email)
     if customer is not None:
@@ -162,7 +164,7 @@ def find_or_make_customer(
     try:
         return make_customer(work, command, NewCustomer(id=id, email=email, name=name, language=language))
     except AlreadyExists:
-        # Another transaction may have made it between the two statements.
+        # Another transaction may have made the customer between the two statements.
         customer = _find_customer(work, id, email)
         if customer is None:
             raise
@@ -170,7 +172,7 @@ def find_or_make_customer(
 
 
 def make_customer(work: UnitOfWork, command: Command, fields: NewCustomer) -> Customer:
-    """A new customer. Raises ``AlreadyExists``."""
+    """Make a customer. Raises ``AlreadyExists``."""
     made: Customer = nouns.create(
         CUSTOMER_RULES, work, CreateCustomer(context=command.context, fields=fields)
     )
@@ -184,8 +186,8 @@ def _find_customer(work: UnitOfWork, id: int | None, email: str | None) -> Custo
 
 
 def claim_external_id(work: UnitOfWork, command: Command, customer_id: int, external_id: str) -> bool:
-    """Give a customer this external ID; return False, and change nothing, where the customer has another one,
-    or another customer has this one.
+    """Set a customer's external ID. Return False, and change nothing, if the customer has another external
+    ID, or another customer has this one.
     """
     customer = CUSTOMERS.lock(work.tx, customer_id)
     if customer is None or customer.external_id is not None:
@@ -198,9 +200,7 @@ def claim_external_id(work: UnitOfWork, command: Command, customer_id: int, exte
 
 
 def give_email(work: UnitOfWork, command: Command, customer: Customer, fields: CustomerFields) -> None:
-    """Give a customer without an e-mail address that of these fields; a name and a language that are known
-    stay.
-    """
+    """Set the e-mail address of a customer who has none, and a name and a language unless they are set."""
     missing = {name: one for name, one in list_changes(fields).items() if getattr(customer, name) is None}
     change = UpdateCustomer(context=command.context, id=customer.id, fields=CustomerFields(**missing))
     nouns.update(CUSTOMER_RULES, work, change)
@@ -224,7 +224,7 @@ CUSTOMER_HANDLERS, CUSTOMER_QUERIES = (
 
 
 def save_brand(work: UnitOfWork, command: SaveBrand) -> Brand:
-    """Save the brand. Raises ``ValueError`` for a file that is no logo."""
+    """Save the brand. Raises ``ValueError`` for a file that cannot be a logo."""
     before = provisioning_store.find_brand(work.tx)
     logo, logo_type = before.logo, before.logo_type
     if command.logo is None:
@@ -239,7 +239,7 @@ def save_brand(work: UnitOfWork, command: SaveBrand) -> Brand:
 
 
 def find_brand(read: Any, _query: FindBrand) -> Brand:
-    """The brand; one without anything before the vendor has saved it."""
+    """Return the brand, an empty one until the vendor has saved it."""
     return provisioning_store.find_brand(read.tx)
 
 
@@ -248,13 +248,14 @@ BRAND_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveBra
 
 
 def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
-    """Make a license from the product's policy for trials, and activate the device; a device that has had its
-    trial gets that one again. Two servers cannot start the same one: the later one meets a conflict, is run
-    again, and finds it.
+    """Make a license from the product's policy for trials, and activate the device. A device that has had its
+    trial gets the same one again. Two servers cannot start it twice: the later transaction has a conflict, is
+    retried, and finds the trial.
     """
     product_id = find_product_id(work.tx, command.product, command.only_product_id)
     now = command.context.now
-    # Until the end, nothing is written with the other secret: what is not found now cannot come.
+    # Until this transaction ends, no other one writes with another secret, so a trial that is not found now
+    # cannot appear.
     _ = work.tx.sealing
     trial = trials_store.find_trial(work.tx, product_id, command.fingerprint)
     if trial is not None:
@@ -272,7 +273,7 @@ def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
 
 
 def _list_policies(work: LicenseWork, command: StartTrial, product_id: int) -> list[Policy]:
-    """The policies of the product, or the named one, which may be for every product."""
+    """List the policies of the product, or the named one, which may be for every product."""
     if command.policy_id is None:
         return list_policies(work.tx, product_id=product_id)
     policy = find_policy(work.tx, command.policy_id)
@@ -293,7 +294,7 @@ def _new_license(work: LicenseWork, command: StartTrial, policy: Policy, product
 
 
 def _show_first(work: LicenseWork, command: StartTrial, trial: Trial) -> StartedTrial:
-    """The trial that the device has had. Raises ``TrialUsed`` when its license was deleted."""
+    """Return the trial that the device has had. Raises ``TrialUsed`` if its license was deleted."""
     license = work.find_license(trial.license_id) or find_licenses_by_id(work.tx, [trial.license_id]).get(
         trial.license_id
     )
@@ -308,13 +309,13 @@ def _show_first(work: LicenseWork, command: StartTrial, trial: Trial) -> Started
 TRIAL_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {StartTrial: start_trial}
 
 
-#: The number of a product, sent as a text.
+#: The ID of a product, sent as a text.
 _NUMBER = re.compile("[1-9][0-9]{0,17}")
 
 
 def find_product_id(tx: ReadTransaction, product: int | str, only_product_id: int | None) -> int:
-    """The number of the product. Raises ``TrialNotOffered`` for one that the caller may not see, and for one
-    that does not exist: of each number that is made up, a device would get another trial.
+    """Return the ID of the product. Raises ``TrialNotOffered`` for a product that the caller may not see, and
+    for one that does not exist: otherwise a device would get another trial for each made-up ID.
     """
     if isinstance(product, str):
         found = PRODUCTS.find_by(tx, "code", product)

@@ -36,14 +36,12 @@ from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.store import CUSTOMERS, require_customer, require_product
 
-#: The most licenses of one command.
+#: The largest number of licenses that one command makes.
 MAX_QUANTITY = 1_000
 
 
 class CustomerReference(msgspec.Struct, frozen=True):
-    """The customer with this id or this e-mail address; a new one with this name and language, if there is
-    none.
-    """
+    """The customer with this ID or e-mail address, or a new one with this name and language."""
 
     id: int | None = None
     email: str | None = None
@@ -52,13 +50,14 @@ class CustomerReference(msgspec.Struct, frozen=True):
 
 
 class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
-    """Make licenses from a policy, or one with a key and terms of its own; all or none.
+    """Make licenses from a policy, or one license with a given key and terms; all or none.
 
-    ``terms`` are a JSON merge patch of the policy's terms, or of the default ones: beside a policy, they are
-    set by hand. A sale of so many ``units`` has members ``rule_terms`` in place of the policy's.
-    ``expires_at`` is taken where ``has_expiry``; otherwise the terms give it. A license that was made for the
-    same order line and index is returned instead of a new one. With ``needs_known_product``, there must be
-    this product, or v2 or a shop must have named it. ``only_product_id`` as in ``LicenseCommand``.
+    ``terms`` is a JSON merge patch of the policy's terms, or of the default terms; where they differ from the
+    policy's, they count as set by hand. For a sale of so many ``units``, ``rule_terms`` replace members of
+    the policy's terms. ``expires_at`` is used if ``has_expiry``; otherwise the terms give the expiry. A
+    license that exists for the same order line and index is returned instead of a new one. With
+    ``needs_known_product``, the product must exist, or v2 or a shop must have referred to it.
+    ``only_product_id`` as in ``LicenseCommand``.
     """
 
     cost = Cost.LONG
@@ -79,7 +78,7 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The license that may have the key already."""
+        """The license that may already have the key."""
         return () if self.key is None else (self.key,)
 
 
@@ -88,8 +87,8 @@ class RotateKey(LicenseCommand, frozen=True, kw_only=True):
 
 
 class MoveLicense(UpdateLicense, frozen=True, kw_only=True):
-    """Give the license the terms of another policy of its product, for its quantity, and make these changes.
-    Terms that were set by hand stay, but with ``overwrite``.
+    """Move the license to another policy of its product: it gets that policy's terms, multiplied by its
+    quantity, and these changes. Terms that were set by hand stay, except with ``overwrite``.
     """
 
     policy_id: int
@@ -104,7 +103,7 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
-    """Make licenses, but for order lines that have theirs. Raises as ``make``."""
+    """Make licenses, except for order lines that have theirs. Raises what ``make`` does."""
     licenses, is_new = make(work, command)
     return Issued(tuple(list_managed(work.tx, licenses, command.context.now)), is_new)
 
@@ -112,9 +111,9 @@ def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
 def make(
     work: LicenseWork, command: IssueLicenses, policy: Policy | None = None
 ) -> tuple[list[License], bool]:
-    """The licenses of a command, and whether any of them is new: order lines that have theirs get no other.
-    ``policy`` is the command's, where it was just read. Raises ``PolicyArchived``, ``LicenseKeyTaken``,
-    ``InvalidTerms``, ``UnknownReference`` or ``OrderLineTaken``.
+    """Return the licenses of a command, and whether any of them is new: an order line that has a license gets
+    no other. ``policy`` is the command's, if it was just read. Raises ``PolicyArchived``,
+    ``LicenseKeyTaken``, ``InvalidTerms``, ``UnknownReference`` or ``OrderLineTaken``.
     """
     if policy is None and command.policy_id is not None:
         policy = _get_usable_policy(work, command)
@@ -145,7 +144,7 @@ def rotate_key(work: LicenseWork, command: RotateKey) -> LicenseRecord:
 
 
 def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense:
-    """Decide the change. Raises what that raises, and ``UnknownReference``."""
+    """Apply the change. Raises what its handler does, and ``UnknownReference``."""
     only, changes = command.change.only_product_id, getattr(command.change, "changes", {})
     product_id = changes.get("product_id", only)
     if only is not None and product_id is None:
@@ -158,8 +157,8 @@ def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense
 
 
 def move(work: LicenseWork, command: MoveLicense) -> LicenseRecord:
-    """Give the license another policy, and make the other changes. An expiry that it has stays. Raises
-    ``UnknownReference``, also for a policy of another product, ``PolicyArchived`` and as ``licenses.update``.
+    """Move the license to another policy, and make the other changes. Raises ``UnknownReference``, also for a
+    policy of another product, ``PolicyArchived``, and what ``licenses.update`` does.
     """
     license = work.get_license(command)
     policy = _get_usable_policy(work, command)
@@ -188,7 +187,7 @@ def _get_usable_policy(work: LicenseWork, command: IssueLicenses | MoveLicense) 
 
 
 def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Order]) -> dict[int, License]:
-    """The existing licenses of these orders, by their places in the list."""
+    """Return the existing licenses for these orders, by their indexes in the list."""
     places = {line: i for i, one in enumerate(orders) if (line := order_line_hash(one)) is not None}
     found = license_store.find_by_order_lines(work.tx, places)
     for line in places:
@@ -215,7 +214,7 @@ def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
 
 
 def _require_own_customer(work: LicenseWork, named: CustomerReference, only: int) -> None:
-    """Raise ``UnknownReference`` for customers of other products alone: they are none of this caller's."""
+    """Raise ``UnknownReference`` for a customer who holds no license of the caller's only product."""
     if named.id is not None:
         require_customer(work.tx, named.id, only, "/customer/id")
     elif named.email is not None:

@@ -1,4 +1,4 @@
-"""Products: what may be set of one, and the commands about them; names of numbers in the shop. Pure."""
+"""Products: their fields, and the commands about them; names for IDs of the vendor's shop. Pure."""
 
 import re
 import unicodedata
@@ -21,7 +21,7 @@ _CODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
 def parse_feature_code(code: str) -> str:
-    """The code of a feature. Raises ``ValueError``."""
+    """Check the code of a feature. Raises ``ValueError``."""
     if not _CODE_PATTERN.fullmatch(code):
         raise ValueError(
             f"must have 1 to {_MAX_LENGTH} of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
@@ -30,8 +30,8 @@ def parse_feature_code(code: str) -> str:
 
 
 def parse_code(code: str) -> str:
-    """The code of a product, which is never a number: programs name a product by either. Raises
-    ``ValueError``.
+    """Check the code of a product, which is never a number: programs name a product by its code or its ID.
+    Raises ``ValueError``.
     """
     if code.isdigit():
         raise ValueError("must not be a number: that would be an id")
@@ -39,14 +39,14 @@ def parse_code(code: str) -> str:
 
 
 def derive_code(name: str) -> str | None:
-    """A code made from a product's name; None where nothing is left of it."""
+    """Derive a code from a product's name; None if that leaves no usable code."""
     ascii_letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     code = re.sub(r"[^a-z0-9]+", "-", ascii_letters)[:_MAX_LENGTH].strip("-")
     return None if not code or code.isdigit() else code
 
 
 def parse_url(url: str) -> str:
-    """The address of a page on the web. Raises ``ValueError``."""
+    """Check the URL of a web page. Raises ``ValueError``."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -80,7 +80,7 @@ class NewFeature(Feature, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_feature(line: str) -> Feature:
-    """A feature as text, ``layers = Layers`` or its code alone. Raises ``ValueError``."""
+    """Parse a feature: ``layers = Layers``, or its code alone. Raises ``ValueError``."""
     code, _sign, name = (one.strip() for one in line.partition("="))
     return Feature(parse_feature_code(code), parse_name(name) if name else None)
 
@@ -90,7 +90,7 @@ def _write_feature(feature: Feature) -> str:
 
 
 def _check_features(features: list[Feature]) -> list[Feature]:
-    """At most ``_MAX_FEATURES`` features, each code once. Raises ``ValueError``."""
+    """Check that there are at most ``_MAX_FEATURES`` features, with distinct codes. Raises ``ValueError``."""
     if len(features) > _MAX_FEATURES:
         raise ValueError(f"must have at most {_MAX_FEATURES} features")
     codes = [one.code for one in features]
@@ -175,7 +175,7 @@ _OwnId = Annotated[OwnId, about("Its ID in your shop. Without one, Keywright giv
 
 
 class ProductFields(Fields):
-    """What can be set of a product; a change is a JSON merge patch."""
+    """The fields of a product that can be set; a change is a JSON merge patch."""
 
     name: ProductName | UnsetType = UNSET
     code: Code | UnsetType | None = UNSET
@@ -227,7 +227,7 @@ class Product(Struct, frozen=True):
 
 
 class CreateProduct(nouns.Create, frozen=True, kw_only=True):
-    """Make a product. Without a code it gets one made from its name, if no other product has that."""
+    """Make a product. Without a code it gets one derived from its name, if no other product has that."""
 
     fields: NewProduct
 
@@ -239,7 +239,7 @@ class UpdateProduct(nouns.Update, frozen=True, kw_only=True):
 
 
 class DeleteProduct(nouns.Delete, frozen=True, kw_only=True):
-    """Delete the product, if no license and no policy names it."""
+    """Delete the product, unless something refers to it (``may_delete_product``)."""
 
 
 class GetProduct(nouns.Get, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class GetProduct(nouns.Get, frozen=True, kw_only=True):
 
 
 class ListProducts(nouns.List, frozen=True, kw_only=True):
-    """A page of the products that match."""
+    """A page of the matching products."""
 
     where: ProductQuery = field(default_factory=ProductQuery)
 
@@ -260,14 +260,14 @@ PRODUCT = nouns.Noun(
 
 
 class NameKind(StrEnum):
-    """A kind of number in the vendor's shop that can be given a name."""
+    """A kind of ID from the vendor's shop that can have a name."""
 
     PRODUCT = "product"
     CUSTOMER = "customer"
 
 
 class SaveName(Command, frozen=True, kw_only=True):
-    """Store the name of a number in the vendor's shop; None deletes it."""
+    """Store the name for an ID from the vendor's shop; None deletes it."""
 
     kind: NameKind
     number: int

@@ -1,4 +1,4 @@
-"""Products, customers and the brand in the database; the pages of rows that exports read."""
+"""Database access for products, customers and the brand, and the pages of rows that exports read."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -33,7 +33,7 @@ from keywright.provisioning.customers import Customer, fold_email
 from keywright.provisioning.products import NameKind, Product
 
 TABLES: dict[NameKind, sa.Table] = {NameKind.PRODUCT: products, NameKind.CUSTOMER: customers}
-#: The first character of the terms of a kind.
+#: The first character of a kind's search terms.
 PREFIXES = {NameKind.PRODUCT: "p", NameKind.CUSTOMER: "c"}
 
 _INSERT = bulk_upsert(name_terms, ["term", "number"])
@@ -45,27 +45,27 @@ _TEXTS = {
 
 
 def terms_of_row(kind: NameKind, name: str | None, other: str | None) -> set[str]:
-    """The terms of a customer with this name and e-mail address, or of a product with this name and code."""
+    """Return the search terms of a customer (name, e-mail address) or a product (name, code)."""
     found = terms_of(name, other) if kind is NameKind.CUSTOMER else terms_of(f"{name or ''} {other or ''}")
     return {PREFIXES[kind] + one for one in found}
 
 
 def lock_terms(tx: WriteTransaction, kind: NameKind, number: int) -> set[str]:
-    """The terms of a row as it is now, locked until the end of the transaction; none without a row."""
+    """Return the terms of a row as it is now, locked until the end of the transaction; none without a row."""
     query = _TEXTS[kind].where(TABLES[kind].c.id == number).with_for_update()
     row = tx.connection.execute(query).first()
     return set() if row is None else terms_of_row(kind, *row)
 
 
 def save_new_terms(tx: WriteTransaction, kind: NameKind, number: int, *texts: str | None) -> None:
-    """Store the terms of a new row, which has these texts."""
+    """Store the search terms of a new row with these texts."""
     _INSERT.execute(
         tx.connection, [{"term": one, "number": number} for one in sorted(terms_of_row(kind, *texts))]
     )
 
 
 def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collection[str]) -> None:
-    """Store the terms of a row after it changed; ``before`` are those that it had."""
+    """Update the search terms of a row that has changed; ``before`` are its former terms."""
     row = tx.connection.execute(_TEXTS[kind].where(TABLES[kind].c.id == number)).first()
     after = set() if row is None else terms_of_row(kind, *row)
     gone, new = sorted({*before} - after), sorted(after - {*before})
@@ -74,7 +74,7 @@ def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collec
 
 
 class NamedRecords(Records[Model]):
-    """The rows of products or customers, which are found by their terms."""
+    """The rows of products or customers, with the terms by which a search finds them."""
 
     def __init__(self, table: sa.Table, model: type[Model], kind: NameKind) -> None:
         super().__init__(table, model)
@@ -107,12 +107,12 @@ _NAMES_OF = {
 
 
 def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> dict[int, str]:
-    """The names of those of these numbers that have one."""
+    """Return the names of those IDs that have one."""
     return {row.id: row.name for row in _NAMES_OF[kind].find_rows(tx.connection, {*numbers})}
 
 
 def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -> dict[int, str]:
-    """At most ``limit`` names of larger numbers than ``after`` (-1 for the first), in the numbers' order."""
+    """Return at most ``limit`` names for the IDs above ``after`` (-1 for the first page), in ID order."""
     table = TABLES[kind]
     query = sa.select(table.c.id, table.c.name).where(table.c.name.is_not(None), table.c.id > after)
     found = tx.connection.execute(query.order_by(table.c.id).limit(limit))
@@ -120,14 +120,14 @@ def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -
 
 
 def has_more_names(tx: ReadTransaction, kind: NameKind, *, than: int) -> bool:
-    """Whether more numbers than this have names."""
+    """Whether more than this many IDs have names."""
     table = TABLES[kind]
     query = sa.select(table.c.id).where(table.c.name.is_not(None)).order_by(table.c.id).offset(than).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
 def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
-    """The smallest numbers that have exactly this name, at most two."""
+    """Return the smallest IDs that have exactly this name, at most two."""
     if not name.isprintable():
         return []
     table = TABLES[kind]
@@ -136,7 +136,7 @@ def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
 
 
 def find_similar(tx: ReadTransaction, kind: NameKind, text: str) -> list[int]:
-    """The smallest numbers, at most two, of products with this code, or with this name in any case."""
+    """Return the smallest IDs, at most two, of products with this code, or with this name in any case."""
     if kind is not NameKind.PRODUCT or not text.isprintable():
         return []
     is_named = sa.func.lower(products.c.name) == sa.func.lower(text)
@@ -145,8 +145,8 @@ def find_similar(tx: ReadTransaction, kind: NameKind, text: str) -> list[int]:
 
 
 def find_words_for_products(tx: ReadTransaction) -> dict[str, str]:
-    """The IDs of products, as texts, by their codes, and by names that one product alone has; in lower case.
-    At most those of the 10,000 first.
+    """Return the IDs of products, as texts, by their codes, and by names that only one product has; in lower
+    case, for the first 10,000 products.
     """
     rows = tx.connection.execute(
         sa.select(products.c.id, products.c.code, products.c.name).order_by(products.c.id).limit(10_000)
@@ -158,8 +158,8 @@ def find_words_for_products(tx: ReadTransaction) -> dict[str, str]:
 
 
 def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | None, now: datetime) -> None:
-    """Set the name of a product or a customer, which is made if need be. None deletes it; a customer who has
-    an address stays.
+    """Set the name of a product or a customer, who is inserted if need be. None deletes the row; a customer
+    with an e-mail address loses only the name.
     """
     table, moment = TABLES[kind], to_seconds(now)
     this, before = table.c.id == number, lock_terms(tx, kind, number)
@@ -195,7 +195,7 @@ def product_has_policies(tx: ReadTransaction, product_id: int) -> bool:
 
 
 def is_product_taken(tx: ReadTransaction, number: int) -> bool:
-    """Whether there is a product of this number, or a license or a policy for one."""
+    """Whether there is a product with this ID, or a license or a policy for one."""
     return (
         _exists(tx, products.c.id == number)
         or product_has_licenses(tx, number)
@@ -211,7 +211,7 @@ _TITLES = Lookup(
     sa.select(customers.c.id, sa.func.coalesce(customers.c.name, customers.c.email).label("title")),
     customers.c.id,
 )
-#: So many customers who ask to be erased are listed.
+#: The largest number of customers with a request for erasure that are listed.
 _MAX_TO_ERASE = 100
 _NUMBER: sa.BindParameter[int] = sa.bindparam("number")
 _IS_TAKEN = sa.select(
@@ -220,16 +220,16 @@ _IS_TAKEN = sa.select(
 
 
 class _Customers(NamedRecords[Customer]):
-    """The rows of customers, who are found by their e-mail addresses in any case."""
+    """The rows of customers, who are looked up by their e-mail addresses in any case."""
 
     def condition(self, name: str, value: Any) -> sa.ColumnElement[bool]:
-        """What a filter means."""
+        """Return the condition for a filter."""
         if name == "email":
             return customers.c.email_folded == fold_email(value)
         return super().condition(name, value)
 
     def values_of(self, one: Customer) -> Values:
-        """The columns of a customer, without the ID."""
+        """Return the columns of a customer, without the ID."""
         folded = None if one.email is None else fold_email(one.email)
         return super().values_of(one) | {"email_folded": folded}
 
@@ -240,30 +240,30 @@ _BY_EMAIL = Lookup(sa.select(customers.c.id, customers.c.email_folded), customer
 
 
 def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
-    """Those of these customers that exist, by ID."""
+    """Return those of these customers that exist, by ID."""
     return {row.id: CUSTOMERS.of_row(row) for row in _BY_ID.find_rows(tx.connection, customer_ids)}
 
 
 def find_by_emails(tx: ReadTransaction, emails: Collection[str]) -> dict[str, int]:
-    """The IDs of the customers who have these folded addresses, by address."""
+    """Return the IDs of the customers with these folded addresses, by address."""
     return {row.email_folded: row.id for row in _BY_EMAIL.find_rows(tx.connection, emails)} if emails else {}
 
 
 def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:
-    """What those of these customers that are known are called: the name, else the e-mail address."""
+    """Return the display names of those of these customers that have one: the name, or the e-mail address."""
     found = _TITLES.find_rows(tx.connection, customer_ids)
     return {row.id: row.title for row in found if row.title is not None}
 
 
 def list_to_erase(tx: ReadTransaction) -> list[Customer]:
-    """The first customers who ask to be erased, those who wait longest first."""
+    """List the first customers who have requested erasure, in the order of their requests."""
     at = customers.c.erasure_requested_at
     query = CUSTOMERS.all.where(at.is_not(None)).order_by(at).limit(_MAX_TO_ERASE)
     return [CUSTOMERS.of_row(row) for row in tx.connection.execute(query)]
 
 
 def customer_has_licenses(tx: ReadTransaction, customer_id: int, *, product_id: int | None = None) -> bool:
-    """Whether a license, of this product or of any, is of this customer."""
+    """Whether the customer has a license, of this product or of any."""
     condition = sa.exists().where(licenses.c.customer_id == customer_id)
     if product_id is not None:
         condition = condition.where(licenses.c.product_id == product_id)
@@ -271,13 +271,13 @@ def customer_has_licenses(tx: ReadTransaction, customer_id: int, *, product_id: 
 
 
 def is_customer_taken(tx: ReadTransaction, number: int) -> bool:
-    """Whether there is a customer of this number, or a license that a shop sold to one."""
+    """Whether there is a customer with this ID, or a license that a shop sold to one."""
     return bool(tx.connection.execute(_IS_TAKEN, {"number": number}).scalar_one())
 
 
 def require_product(tx: ReadTransaction, product_id: int | None, only: int | None = None) -> None:
-    """Raise ``UnknownReference`` unless there is this product, or v2 or a shop has named it. For an API key
-    of one product, ``only``, there is no other.
+    """Raise ``UnknownReference`` unless this product exists, or v2 or a shop has referred to it. For an API
+    key of one product, ``only``, no other product exists.
     """
     if product_id is None or product_id == only:
         return
@@ -286,8 +286,8 @@ def require_product(tx: ReadTransaction, product_id: int | None, only: int | Non
 
 
 def require_customer(tx: ReadTransaction, customer_id: int, only: int | None, pointer: str) -> None:
-    """Raise ``UnknownReference`` unless there is this customer, or v2 or a shop has named it. For an API key
-    of one product, ``only``, there are those who hold a license of it.
+    """Raise ``UnknownReference`` unless this customer exists, or v2 or a shop has referred to them. For an
+    API key of one product, ``only``, just the customers with a license of it exist.
     """
     if only is None and not is_customer_taken(tx, customer_id):
         raise UnknownReference(f"customer {customer_id}", pointer)
@@ -301,7 +301,7 @@ _decode_links = msgspec.json.Decoder(tuple[FooterLink, ...]).decode
 
 
 def find_brand(tx: ReadTransaction) -> Brand:
-    """The vendor's brand; one without anything before the vendor has saved it."""
+    """Return the vendor's brand, an empty one until the vendor has saved it."""
     row = tx.connection.execute(sa.select(*_BRAND).where(brand_table.c.id == _BRAND_ID)).first()
     if row is None:
         return Brand()
@@ -309,7 +309,7 @@ def find_brand(tx: ReadTransaction) -> Brand:
 
 
 def save_brand(tx: WriteTransaction, brand: Brand, now: datetime) -> None:
-    """Insert or replace."""
+    """Insert or replace the brand."""
     values = msgspec.structs.asdict(brand) | {"links": msgspec.json.encode(brand.links).decode()}
     tx.connection.execute(sa.delete(brand_table).where(brand_table.c.id == _BRAND_ID))
     tx.connection.execute(sa.insert(brand_table).values(id=_BRAND_ID, updated_at=to_seconds(now), **values))
@@ -327,7 +327,7 @@ _EXTERNAL_IDS = Lookup(select(customers.c.id, customers.c.external_id), customer
 
 
 def list_activations(tx: ReadTransaction, after: tuple[int, str], limit: int) -> list[Activation]:
-    """At most ``limit`` activations after a license and token."""
+    """Return at most ``limit`` activations after a license ID and token."""
     place = tuple_(activations.c.license_id, activations.c.token)
     query = select(*ACTIVATION).where(place > tuple_(*map(literal, after)))
     order = (activations.c.license_id, activations.c.token)
@@ -335,13 +335,13 @@ def list_activations(tx: ReadTransaction, after: tuple[int, str], limit: int) ->
 
 
 def list_events(tx: ReadTransaction, after: int, limit: int) -> list[tuple[int, Event]]:
-    """At most ``limit`` events after an id, each with its own."""
+    """Return at most ``limit`` events after an ID, each with its ID."""
     query = select(events.c.id, *EVENT).where(events.c.id > after).order_by(events.c.id).limit(limit)
     return [(row[0], event_of(row[1:])) for row in tx.connection.execute(query)]
 
 
 def list_customers(tx: ReadTransaction, after: int, limit: int) -> list[int]:
-    """At most ``limit`` numbers of customers after one: those that are known or have a license."""
+    """Return at most ``limit`` IDs after this one, of customers who are stored or have a license."""
     known = select(customers.c.id).where(customers.c.id > after)
     holding = select(licenses.c.customer_id).distinct().where(licenses.c.customer_id > after)
     parts = (
@@ -353,10 +353,10 @@ def list_customers(tx: ReadTransaction, after: int, limit: int) -> list[int]:
 
 
 def find_external_ids(tx: ReadTransaction, customers: list[int]) -> dict[int, str | None]:
-    """What another system calls those of these customers that are known."""
+    """Return the external IDs of those of these customers that are stored."""
     return {row[0]: row[1] for row in _EXTERNAL_IDS.find_rows(tx.connection, customers)}
 
 
 def count_licenses_of(tx: ReadTransaction, customers: list[int]) -> dict[int, int]:
-    """The number of licenses of each of these customers that has any."""
+    """Return the number of licenses of each of these customers that has any."""
     return {row[0]: row[1] for row in _LICENSES_OF.find_rows(tx.connection, customers)}

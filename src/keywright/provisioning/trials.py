@@ -1,4 +1,4 @@
-"""Trials: licenses that a program starts by itself, one for each device and product. Pure."""
+"""Trials: licenses that a program starts on its own, one for each device and product. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,7 +12,7 @@ from keywright.provisioning.policies.model import Policy
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The license of a device's trial, which may have been deleted. ``email`` is as the device sent it: it
+    """The license of a device's trial, which may have been deleted. ``email`` is what the device sent: it
     belongs to no customer until a sign-in has proved it.
     """
 
@@ -23,7 +23,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class StartedTrial(msgspec.Struct, frozen=True):
-    """The license of a trial with the device's activation, None where another device has taken its place."""
+    """The license of a trial and the device's activation, None if another device has taken its place."""
 
     view: LicenseView
     activation: Activation | None
@@ -31,9 +31,9 @@ class StartedTrial(msgspec.Struct, frozen=True):
 
 
 def choose_policy(policies: Iterable[Policy], policy_id: int | None) -> Policy:
-    """The policy of a product's trials, of these that are for the product: the named one, or the only one.
+    """Choose the policy for a product's trials from those of the product: the named one, or the only one.
 
-    Raises ``TrialNotOffered``, ``PolicyArchived``, and ``InvalidParameters`` where one of several has to be
+    Raises ``TrialNotOffered``, ``PolicyArchived``, and ``InvalidParameters`` if there are several and none is
     named.
     """
     offered = [one for one in policies if one.terms.trial and policy_id in (None, one.id)]
@@ -48,11 +48,11 @@ def choose_policy(policies: Iterable[Policy], policy_id: int | None) -> Policy:
 
 
 class StartTrial(Command, frozen=True, kw_only=True):
-    """Start the trial of a product (number or code) for the device with this fingerprint, or return the one
-    that it has had. ``policy_id`` is needed where the product has several policies for trials.
+    """Start the trial of a product (ID or code) for the device with this fingerprint, or return the one that
+    it has had. ``policy_id`` is needed if the product has several policies for trials.
     """
 
-    # It makes a license, and most of its statements are its own.
+    # It makes a license, and most of its statements cannot be combined with those of other commands.
     cost = Cost.ALONE
 
     product: int | str
@@ -65,7 +65,7 @@ class StartTrial(Command, frozen=True, kw_only=True):
 
 
 class HasTrial(Query, frozen=True, kw_only=True):
-    """Whether the device with this fingerprint has had its trial of a product (number or code)."""
+    """Whether the device with this fingerprint has had its trial of a product (ID or code)."""
 
     product: int | str
     fingerprint: str

@@ -1,4 +1,4 @@
-"""Trials in the database. A device is found by the blind index of its fingerprint."""
+"""Database access for trials. A device is looked up by the blind index of its fingerprint."""
 
 from sqlalchemy import insert, select
 
@@ -10,25 +10,25 @@ from keywright.provisioning.customers import fold_email
 from keywright.provisioning.trials import Trial
 
 _TRIAL = select(trials.c.product_id, trials.c.license_id, trials.c.email, trials.c.created_at)
-#: So many trials of one address are found.
+#: The largest number of trials that are found for one address.
 _MAX_BY_EMAIL = 1_000
 
 
 def find_trial(tx: ReadTransaction, product_id: int, fingerprint: str) -> Trial | None:
-    """The trial that the device with this fingerprint has had of a product."""
+    """Return the trial that the device with this fingerprint has had of a product."""
     is_of_device = trials.c.fingerprint_hmac.in_(list(tx.key_ring.blind_indexes([fingerprint])))
     query = _TRIAL.where(trials.c.product_id == product_id, is_of_device)
     return tx.first(query, lambda row: Trial(**with_datetimes(row)))
 
 
 def find_by_email(tx: ReadTransaction, email: str) -> list[int]:
-    """The IDs of licenses that were made for trials with this address, in any case; at most 1,000."""
+    """Return the IDs of the licenses of trials with this address, in any case; at most 1,000."""
     query = select(trials.c.license_id).where(trials.c.email == fold_email(email)).limit(_MAX_BY_EMAIL)
     return list(tx.connection.execute(query).scalars())
 
 
 def save_new_trial(tx: WriteTransaction, trial: Trial, fingerprint: str) -> None:
-    """Insert; the database rejects a second trial of the device."""
+    """Insert a trial; the database rejects a second one of the device."""
     associated_data = trial_associated_data(trial.product_id)
     values = {
         "product_id": trial.product_id,

@@ -8,7 +8,7 @@ from keywright.signing.jws import SignatureAlg
 
 
 class MakeFirstKey(Command, frozen=True, kw_only=True):
-    """Make the first signing key, if there is none."""
+    """Make the first signing key, unless there is one."""
 
 
 class RotateSigningKey(Command, frozen=True, kw_only=True):
@@ -16,24 +16,26 @@ class RotateSigningKey(Command, frozen=True, kw_only=True):
 
 
 class WithdrawSigningKey(Command, frozen=True, kw_only=True):
-    """Delete the private half of an older key: programs that know only this one find no newer one by it."""
+    """Delete the private half of an older key: programs that know only this key can no longer discover newer
+    ones through it.
+    """
 
     kid: str
 
 
 class ExtendKey(Command, frozen=True, kw_only=True):
-    """Record that a key may sign what is good until then, before it does."""
+    """Record that a key may sign answers that are valid until then, before it does so."""
 
     key_id: int
     until: datetime
 
 
 class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
-    """Make a license file for a device, or for every device where none is named.
+    """Make a license file for a device, or for every device if none is named.
 
-    ``days`` is the life asked for; None is all that the terms give. ``ends_at`` is for the vendor alone: the
-    file is good until then, whatever the terms give, but no longer than the license. With ``is_recorded``, it
-    is an event.
+    ``days`` is the requested lifetime; None is the longest that the terms allow. ``ends_at`` is for the
+    vendor only: the file is valid until then, whatever the terms allow, but no longer than the license. With
+    ``is_recorded``, an event is recorded.
     """
 
     alg: SignatureAlg
@@ -44,7 +46,7 @@ class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
 
 
 class ActivateForFile(ActivateDevice, frozen=True, kw_only=True):
-    """Give a device its place, which it may have already, and make its license file: both, or neither."""
+    """Give a device a place, unless it has one, and make its license file: both or neither."""
 
     alg: SignatureAlg
 
@@ -54,7 +56,7 @@ class LoadKeys(Query, frozen=True, kw_only=True):
 
 
 class BuildKeySets(Query, frozen=True, kw_only=True):
-    """The key sets by which programs that know an older key find the newer ones."""
+    """The key sets through which programs that know an older key discover the newer ones."""
 
     now: datetime
     alg: SignatureAlg

@@ -1,4 +1,4 @@
-"""What programs see of a license, and the explanation of a license file. Pure."""
+"""The view of a license for programs, and the explanation of a license file. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -39,7 +39,7 @@ class NamedPolicy(Struct):
 
 
 class RemovedDevice(Struct):
-    """A device that gave its place to another one."""
+    """A device that lost its place to another one."""
 
     id: Annotated[_Id, _about("The activation's number.", 90)]
     name: Annotated[str | None, _about("The device's name.", "Anna's laptop")]
@@ -49,12 +49,12 @@ class RemovedDevice(Struct):
 
 
 def show_removed(removed: Activation | None) -> RemovedDevice | None:
-    """A device that gave its place, as programs see it."""
+    """Return the device that lost its place, as programs see it."""
     return None if removed is None else RemovedDevice(removed.id, removed.label, removed.runs_until)
 
 
 class ClientLicense(Struct):
-    """A license as programs see it: no customer, no order."""
+    """A license as programs see it: without customer and order."""
 
     id: Annotated[_Id, _about("The license's number.", 4711)]
     product: Annotated[NamedProduct | None, _about("What it is for.")]
@@ -74,7 +74,7 @@ class ClientLicense(Struct):
 
 
 def show_license(view: LicenseView, now: datetime) -> ClientLicense:
-    """The license as it is at that time."""
+    """Return the license as it is at that time."""
     license, product, policy = view.license, view.product, view.policy
     return ClientLicense(
         license.id,
@@ -92,7 +92,7 @@ def show_license(view: LicenseView, now: datetime) -> ClientLicense:
 
 
 def show_signed_license(view: LicenseView, now: datetime) -> ClientLicense:
-    """The same, for an answer that fits only the license's key."""
+    """Return the same with the hash of the license key, for an answer that fits only this key."""
     shown = show_license(view, now)
     shown.key_hash = hash_key(view.license.key)
     return shown
@@ -107,7 +107,7 @@ _ARMORED = b"-----BEGIN"
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """The claims of a token, and why they are not to be believed; None where they are. ``kid`` names the key
+    """The claims of a token, and the reason to reject it, None if it is genuine. ``kid`` is the ID of the key
     that the token names as its signer.
     """
 
@@ -119,7 +119,7 @@ class Explained(msgspec.Struct, frozen=True):
 def explain(content: bytes, public_keys: Sequence[str]) -> Explained:
     """Read a license file or a token, and verify it with one of these keys.
 
-    Raises ``ValueError`` with a reason for what is neither.
+    Raises ``ValueError`` with a reason for any other content.
     """
     token = read_license_file(content) if _ARMORED in content else content.strip()
     parts = token.split(b".")
@@ -162,7 +162,7 @@ _PATTERNS = {
 
 
 def lines_to_paste(public_keys: Sequence[str]) -> dict[str, str]:
-    """The line by language; keys are base64url, which needs no escapes in any of them."""
+    """Return the line by language; keys are base64url, which needs no escapes in any of them."""
     keys = ", ".join(f'"{one}"' for one in public_keys)
     return {language: pattern.format(keys=keys) for language, pattern in _PATTERNS.items()}
 
@@ -235,7 +235,7 @@ _PRODUCTS = {
 
 
 def programs_to_paste(url: str, product_code: str | None, public_keys: Sequence[str]) -> dict[str, str]:
-    """How a program is licensed, by language. Codes of products and addresses need no escapes, either."""
+    """Return a program's code by language. Product codes and URLs need no escapes, either."""
     keys = ", ".join(f'"{one}"' for one in public_keys)
     programs = {}
     for language, pattern in _PROGRAMS.items():

@@ -1,4 +1,4 @@
-"""Decide the commands about license files."""
+"""The handlers of the commands about license files."""
 
 import secrets
 from collections.abc import Callable
@@ -29,8 +29,8 @@ _encode = msgspec.json.Encoder().encode
 def make_license_file(
     work: LicenseWork, command: MakeLicenseFile, keys: LoadedKeys | None = None
 ) -> LicenseFile:
-    """Make a license file, with these keys where they are loaded. Raises what ``get_license`` does,
-    ``OfflineNotAllowed``, and the refusal that belongs to what blocks the license.
+    """Make a license file, with these keys if they are already loaded. Raises what ``get_license`` does,
+    ``OfflineNotAllowed``, and the refusal for the finding that blocks the license.
     """
     license, now = get_license(work, command), command.context.now
     activation = find_activation(work, license, command)
@@ -73,7 +73,7 @@ def make_license_file(
 
 def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPlace:
     """Activate a device and make its license file. Raises what ``activate_device`` does, and
-    ``OfflineNotAllowed``; nothing is changed then.
+    ``OfflineNotAllowed``; then nothing is changed.
     """
     if not allows_files(terms_of(get_license(work, command))):
         raise OfflineNotAllowed
@@ -91,7 +91,7 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
 
 
 def load_keys(work: LicenseWork, command: Command, until: datetime) -> LoadedKeys:
-    """The keys, for several files that end at this moment at the latest."""
+    """Load the keys for several files that expire at this moment at the latest, and record it for the key."""
     loaded = make_first(work, command)
     store.extend_key(work.tx, loaded.newest.id, rules.extended(until))
     newest = replace(loaded.newest, signed_until=max(loaded.newest.signed_until, until))

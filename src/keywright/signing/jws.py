@@ -1,7 +1,7 @@
-"""JWS compact serialization (RFC 7515) with Ed25519 (RFC 8037, RFC 9864), byte for byte predictable.
+"""JWS compact serialization (RFC 7515) with Ed25519 (RFC 8037, RFC 9864), deterministic byte for byte.
 
-A header is constant for a key, an algorithm name and a type: a verifier compares it as bytes, and reads
-nothing that an attacker has written before the signature holds.
+The header is constant for a key, an algorithm name and a type. So a verifier compares it as bytes, and parses
+nothing that an attacker may have written before it has checked the signature.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from keywright.signing.model import Jwk, TokenType
 
-#: The names of one algorithm: RFC 8037's, which most libraries know, and RFC 9864's.
+#: The names of the algorithm: RFC 8037's, which most libraries know, and RFC 9864's.
 SignatureAlg = Literal["EdDSA", "Ed25519"]
 SIGNATURE_ALGS: tuple[SignatureAlg, ...] = ("EdDSA", "Ed25519")
 #: The largest token, in bytes.
@@ -22,12 +22,12 @@ MAX_TOKEN = 64 * 1024
 
 
 def encode_base64url(raw: bytes) -> bytes:
-    """Base64url without padding."""
+    """Encode as base64url without padding."""
     return urlsafe_b64encode(raw).rstrip(b"=")
 
 
 def decode_base64url(text: bytes) -> bytes:
-    """The bytes of canonical base64url without padding. Raises ``ValueError`` for anything else."""
+    """Decode canonical base64url without padding. Raises ``ValueError`` for anything else."""
     try:
         raw = urlsafe_b64decode(text + b"=" * (-len(text) % 4))
     except ValueError:
@@ -38,28 +38,28 @@ def decode_base64url(text: bytes) -> bytes:
 
 
 def thumbprint(public_key: str) -> str:
-    """The ``kid`` of a public key, given as ``x``: its JWK thumbprint (RFC 7638, RFC 8037 §2)."""
+    """Return the ``kid`` of a public key, given as ``x``: its JWK thumbprint (RFC 7638, RFC 8037 §2)."""
     canonical = b'{"crv":"Ed25519","kty":"OKP","x":"%b"}' % public_key.encode()
     return encode_base64url(hashlib.sha256(canonical).digest()).decode()
 
 
 def write_jwk(public_key: str) -> Jwk:
-    """A public key, given as ``x``, as JWK."""
+    """Return a public key, given as ``x``, as a JWK."""
     return Jwk("OKP", "Ed25519", public_key, thumbprint(public_key), "sig")
 
 
 def write_header(alg: SignatureAlg, kid: str, typ: TokenType) -> bytes:
-    """The header: no spaces, and the members in this order."""
+    """Return the header: without spaces, its members in this order."""
     return b'{"alg":"%b","kid":"%b","typ":"%b"}' % (alg.encode(), kid.encode(), typ.encode())
 
 
 class Signer:
-    """Signs with one key, in the name of one algorithm."""
+    """Signs with one key, under one name of the algorithm."""
 
     def __init__(self, private_key: bytes, alg: SignatureAlg) -> None:
-        """``private_key`` are the 32 bytes of RFC 8032."""
+        """``private_key`` is the 32 bytes of RFC 8032."""
         key = Ed25519PrivateKey.from_private_bytes(private_key)
-        #: 64 bytes, for what is no token.
+        #: Signs bytes that are no token; returns 64 bytes.
         self.sign_bytes: Callable[[bytes], bytes] = key.sign
         #: ``x`` of the JWK, and its thumbprint.
         self.public_key = encode_base64url(key.public_key().public_bytes_raw()).decode()
@@ -67,18 +67,18 @@ class Signer:
         self._starts = {typ: encode_base64url(write_header(alg, self.kid, typ)) + b"." for typ in TokenType}
 
     def sign(self, payload: bytes, typ: TokenType = TokenType.LICENSE) -> bytes:
-        """The payload as a signed token."""
+        """Return the payload as a signed token."""
         signed = self._starts[typ] + encode_base64url(payload)
         return signed + b"." + encode_base64url(self.sign_bytes(signed))
 
 
 def new_private_key() -> bytes:
-    """A new key: 32 random bytes."""
+    """Generate a key: 32 random bytes."""
     return Ed25519PrivateKey.generate().private_bytes_raw()
 
 
 def read_signed(token: bytes, public_key: str, typ: TokenType = TokenType.LICENSE) -> bytes:
-    """The payload of a token, if its header is the one expected for this key and the signature holds.
+    """Return the payload of a token, if it has the header for this key and its signature is valid.
 
     Raises ``ValueError`` with a reason.
     """

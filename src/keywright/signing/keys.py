@@ -1,4 +1,4 @@
-"""Decide what happens to signing keys."""
+"""The handlers of the commands and queries about signing keys."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,15 +18,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 def make_first(work: UnitOfWork, command: Command) -> LoadedKeys:
-    """Make the first key unless there is one. Two servers cannot both make it: the later one meets a
-    conflict, is run again, and finds it.
+    """Make the first key unless there is one. Two servers cannot both make it: the later transaction has a
+    conflict, is retried, and finds the key.
     """
-    # No event: a server makes it by itself, also on a database into which another one is copied next.
+    # No event: a server makes the key unasked, even on a database that is about to receive another one's
+    # copy.
     return load(work, None) or _add_key(work, command, [])
 
 
 def rotate(work: UnitOfWork, command: commands.RotateSigningKey) -> LoadedKeys:
-    """Make a new key, which signs from now on; an older one is kept for what it has signed."""
+    """Make a new key, which signs from now on; older keys are kept to verify what they signed."""
     made = _add_key(work, command, store.list_keys(work.tx))
     work.record_event("signing_key.rotated", command, {"kid": made.newest.kid})
     return made
@@ -49,12 +50,12 @@ def withdraw(work: UnitOfWork, command: commands.WithdrawSigningKey) -> SigningK
 
 
 def extend(work: UnitOfWork, command: commands.ExtendKey) -> None:
-    """Record until when the key's signatures are good."""
+    """Record until when the key's signatures are valid."""
     store.extend_key(work.tx, command.key_id, command.until)
 
 
 def load(read: Any, _query: commands.LoadKeys | None) -> LoadedKeys | None:
-    """Every key, and the private half of the newest; None where there is none yet."""
+    """Return every key, and the private half of the newest; None if there is none yet."""
     keys = store.list_keys(read.tx)
     if not keys:
         return None
@@ -62,8 +63,8 @@ def load(read: Any, _query: commands.LoadKeys | None) -> LoadedKeys | None:
 
 
 def build_key_sets(read: Any, query: commands.BuildKeySets) -> list[bytes]:
-    """A signed set for each older key that was not withdrawn; once any was, the newest key signs one, too:
-    programs that have learned it learn so what they must not trust any more.
+    """Build a signed set for each older key that was not withdrawn. If any key was withdrawn, the newest key
+    signs one, too: programs that know it learn from it which keys not to trust any more.
     """
     keys = store.list_keys(read.tx)
     if not keys:
@@ -81,7 +82,7 @@ def build_key_sets(read: Any, query: commands.BuildKeySets) -> list[bytes]:
 
 
 def list_unsound(tx: ReadTransaction) -> list[str]:
-    """The ``kid`` of each key that does not match its row."""
+    """Return the ``kid`` of each key that does not match its row."""
     return [one.kid for one in store.list_keys(tx) if not _is_sound(tx, one)]
 
 

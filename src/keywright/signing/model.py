@@ -12,7 +12,7 @@ from keywright.licensing.updates.notices import AnsweredNotice
 
 
 class TokenType(StrEnum):
-    """The ``typ`` of what is signed: no token of one type can be taken for one of the other."""
+    """The ``typ`` of a signed token: a token of one type is never accepted as another."""
 
     LICENSE = "keywright-license+jwt"
     KEYS = "keywright-keys+jwt"
@@ -21,14 +21,14 @@ class TokenType(StrEnum):
 
 
 class SignedActivation(msgspec.Struct, frozen=True, gc=False):
-    """The device that holds a place: a program on another one refuses the answer."""
+    """The device that holds a place: a program on another device rejects the answer."""
 
     id: int
     fingerprint: str | None
 
 
 class SignedLease(msgspec.Struct, frozen=True, gc=False):
-    """The lease that is held: a program refuses that of another holder."""
+    """The lease that the program holds: a program rejects the lease of another holder."""
 
     id: str
     holder: str
@@ -39,10 +39,11 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The payload of a signed answer, in the order of its members.
 
     ``iat``, ``nbf`` and ``exp`` are seconds since 1970 (RFC 7519). ``license`` is the public view with its
-    ``key_hash``, None where an answer may not show it; ``aud``, ``sub``, ``activation`` and ``lease`` are
-    absent then, and where there is none. ``removed`` is a ``RemovedDevice``, if the device took the place of
-    one that its program may see. ``built_at`` is there where the answer is good for one build alone,
-    ``notices`` in that to a validation.
+    ``key_hash``, or None in an answer that may not show the license, which has no ``sub``, ``activation`` and
+    ``lease`` either; each of these is absent, too, if it does not exist. ``aud`` is the code of the product.
+    ``removed`` is a ``RemovedDevice``, if the device took the place of one that its program may see.
+    ``built_at`` is present if the answer is good for one build only, ``notices`` in the answer to a
+    validation.
     """
 
     iss: str
@@ -68,7 +69,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Jwk(msgspec.Struct, frozen=True, gc=False):
-    """A public key (RFC 7517, RFC 8037). It has no ``alg``: both names of the algorithm verify."""
+    """A public key (RFC 7517, RFC 8037). It has no ``alg``: signatures under either name are accepted."""
 
     kty: str
     crv: str
@@ -78,7 +79,7 @@ class Jwk(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeySetClaims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The payload of a signed key set: the public keys of the installation, the newest first."""
+    """The payload of a signed key set: the public keys of the installation, newest first."""
 
     iss: str
     iat: int
@@ -87,9 +88,9 @@ class KeySetClaims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SigningKey(msgspec.Struct, frozen=True, gc=False):
-    """A key as it is stored. ``public_key`` is base64url of 32 bytes (``x`` of its JWK), ``kid`` its
-    thumbprint (RFC 7638). Nothing that it signed is good at or after ``signed_until``. A key that was
-    withdrawn has no private half any more.
+    """A stored signing key. ``public_key`` is base64url of 32 bytes (``x`` of its JWK), ``kid`` its
+    thumbprint (RFC 7638). All that it signed has expired at ``signed_until``. A withdrawn key has no private
+    half.
     """
 
     id: int
@@ -101,13 +102,13 @@ class SigningKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedKeys(msgspec.Struct, frozen=True, gc=False):
-    """Every key of the installation, the newest first, and the private half of that one: it signs."""
+    """Every key of the installation, newest first, and the private half of the newest, which signs."""
 
     keys: tuple[SigningKey, ...]
     private_key: bytes
 
     def __repr__(self) -> str:
-        """Without the private half."""
+        """Omit the private half."""
         return f"LoadedKeys({self.keys!r})"
 
     @property
@@ -122,7 +123,7 @@ class LoadedKeys(msgspec.Struct, frozen=True, gc=False):
 
 
 class LicenseFile(msgspec.Struct, frozen=True, gc=False):
-    """A license file, the moment from which it is good no more, and the device that it is for."""
+    """A license file, the moment at which it expires, and the device that it is for."""
 
     content: bytes
     license_id: int
@@ -131,7 +132,7 @@ class LicenseFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class FileWithPlace(msgspec.Struct, frozen=True, gc=False):
-    """A license file, and the place that its device was given, and how."""
+    """A license file, and the place that its device has, and how it got it."""
 
     file: LicenseFile
     place: DevicePlace

@@ -1,4 +1,4 @@
-"""License files as text, requests for them, what a signed answer states, and when it ends. Pure."""
+"""License files as text, requests for them, the content of a signed answer, and its expiry. Pure."""
 
 import hashlib
 import re
@@ -28,14 +28,14 @@ MAX_FILE = 64 * 1024
 
 
 def write_license_file(token: bytes) -> bytes:
-    """The token between its two lines, in lines of 64 characters that end with LF."""
+    """Return the token between the two marker lines, in lines of 64 characters that end with LF."""
     text = token.decode()
     lines = (text[start : start + _WIDTH] for start in range(0, len(text), _WIDTH))
     return "\n".join([_BEGIN, *lines, _END, ""]).encode()
 
 
 def read_license_file(content: bytes) -> bytes:
-    """The token in a license file; text outside the two lines is ignored.
+    """Return the token in a license file; text outside the marker lines is ignored.
 
     Raises ``ValueError`` with a reason.
     """
@@ -55,7 +55,7 @@ MAX_REQUEST = 8 * 1024
 
 
 class OfflineRequest(msgspec.Struct, frozen=True):
-    """The license, the device that the file is to be for, and the program that asks."""
+    """The license, the device that needs a file, and the program that asks for it."""
 
     license_key: Annotated[str, Meta(min_length=1)]
     fingerprint: Annotated[str, Meta(min_length=8, max_length=256)]
@@ -68,7 +68,7 @@ _decode = msgspec.json.Decoder(OfflineRequest).decode
 
 
 def parse_request(text: str) -> OfflineRequest:
-    """The request in a text; spaces and line ends in it, and what stands before it, are ignored.
+    """Parse the request in a text; spaces and line ends in it, and any text before it, are ignored.
 
     Raises ``OfflineRequestUnreadable``.
     """
@@ -85,51 +85,51 @@ def parse_request(text: str) -> OfflineRequest:
         raise e.OfflineRequestUnreadable from None
 
 
-#: The life of a signed key set.
+#: How long a signed key set is valid.
 KEY_SET_LIFE = timedelta(days=30)
-#: How much further than needed it is recorded what a key may have signed: this is written once in that time.
+#: A key's ``signed_until`` is set this far ahead of need, so that it is written only once in that time.
 _AHEAD_DAYS = 7
-#: An answer counts from so long before it was made: the program's clock may be behind.
+#: An answer is valid from this long before it was made: the program's clock may be slow.
 _EARLY_SECONDS = 300
 
 
 def issuer_of(first_kid: str) -> str:
-    """The name of the installation, made from its first key: it stays when keys and addresses change."""
+    """Return the name of the installation, derived from its first key: it survives new keys and addresses."""
     digest = hashlib.sha256(b"keywright installation:" + first_kid.encode()).digest()
     return f"keywright:{digest[:16].hex()}"
 
 
 def published(keys: Sequence[SigningKey], now: datetime) -> list[SigningKey]:
-    """The keys that verify: the newest, and older ones until what they have signed has ended. ``keys`` has
-    the newest first.
+    """Return the keys to publish: the newest, and each older one until all that it signed has expired.
+    ``keys`` has the newest first.
     """
     return [one for one in keys if one is keys[0] or (one.withdrawn_at is None and now < one.signed_until)]
 
 
 def signing_sets(keys: Sequence[SigningKey]) -> list[SigningKey]:
-    """The keys that sign a key set; ``keys`` has the newest first."""
+    """Return the keys that each sign a key set; ``keys`` has the newest first."""
     older = [one for one in keys[1:] if one.withdrawn_at is None]
     return older if len(older) == len(keys) - 1 else [keys[0], *older]
 
 
 def extended(ends_at: datetime) -> datetime:
-    """The moment to record before a key signs what is good until ``ends_at``."""
+    """Return the moment to record before a key signs an answer that is valid until ``ends_at``."""
     return license_rules.expiry_after(ends_at, _AHEAD_DAYS)
 
 
 def hash_key(key: str) -> str:
-    """The hash of a license key in an answer: the answer fits only this key."""
+    """Return the hash of a license key in an answer: the answer fits only this key."""
     digest = hashlib.sha256(b"keywright-license-key:" + key.encode()).digest()
     return encode_base64url(digest).decode()
 
 
 class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The contents of a signed answer. ``view`` is None where it may not show the license, and ``shown`` is
-    the public view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that
-    it holds. ``days`` is the life that was asked for; None is all that the terms give; ``ends_at`` is an end
-    that the vendor chose instead. ``asked_product`` is the product that the program named, by number or code.
-    ``removed`` is a ``RemovedDevice``. ``is_file`` is for a license file, whose device holds no lease.
-    ``notices`` are in the answer to a validation alone.
+    """The content of a signed answer. ``view`` is None where the answer may not show the license, and
+    ``shown`` is its public view; ``activation`` is the record of the named device, ``lease`` the lease that
+    it holds. ``days`` is the requested lifetime; None is the longest that the terms allow. ``ends_at`` is an
+    end that the vendor chose instead. ``asked_product`` is the product that the program named, by ID or code.
+    ``removed`` is a ``RemovedDevice``. ``is_file`` is true for a license file, whose device holds no lease.
+    Only the answer to a validation has ``notices``.
     """
 
     findings: Findings
@@ -152,8 +152,8 @@ class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
-    """The claims of an answer; ``token_id`` are 128 random bits as text. ``ends`` is when it is good no more,
-    where that is known.
+    """Build the claims of an answer; ``token_id`` is 128 random bits as text. ``ends`` is the answer's
+    expiry, if the caller has calculated it.
     """
     now, view, activation, lease = (
         int(content.now.timestamp()),
@@ -163,7 +163,7 @@ def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datet
     )
     optional: dict[str, Any] = {}
     if view is None and isinstance(content.asked_product, str):
-        # The answer is for the program that asked; it reveals nothing of the license.
+        # The answer is for the program that asked; it reveals nothing about the license.
         optional["aud"] = content.asked_product
     if view is not None:
         optional["sub"] = f"license:{view.license.id}"
@@ -177,7 +177,7 @@ def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datet
     optional |= {name: value for name, value in given.items() if value is not None}
     ends = ends or ends_at(content)
     if content.built_at is not None and ends > ends_at(msgspec.structs.replace(content, built_at=None)):
-        # A newer build would get an earlier end, or a no.
+        # The answer to a newer build would expire earlier, or be negative.
         optional["built_at"] = content.built_at
     return Claims(
         iss=issuer,
@@ -197,7 +197,7 @@ def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datet
 
 
 def ends_at(content: SignedContent) -> datetime:
-    """The moment from which the answer is good no more."""
+    """Return the moment at which the answer expires."""
     view, now = content.view, content.now
     if view is None or not content.findings.is_valid:
         return now + timedelta(seconds=license_rules.CHECK_SECONDS)
@@ -213,7 +213,7 @@ def ends_at(content: SignedContent) -> datetime:
 
 
 def require_valid(findings: Findings, license: License) -> None:
-    """Raise the refusal of the first finding that blocks."""
+    """Raise the refusal for the first finding that blocks, if any."""
     if findings.is_valid:
         return
     code, expires_at = findings.code, license.expires_at

@@ -22,7 +22,7 @@ def list_keys(tx: ReadTransaction) -> list[SigningKey]:
 
 
 def get_private_key(tx: ReadTransaction, key: SigningKey) -> bytes:
-    """The private half of a key, empty for one that was withdrawn. Raises ``ValueError`` for a key that was
+    """Return the private half of a key, empty if it was withdrawn. Raises ``ValueError`` for a key that was
     sealed with another secret.
     """
     sealed = tx.connection.execute(_SEALED.where(signing_keys.c.id == key.id)).scalar_one()
@@ -30,7 +30,7 @@ def get_private_key(tx: ReadTransaction, key: SigningKey) -> bytes:
 
 
 def save_new_key(tx: WriteTransaction, key: SigningKey, private_key: bytes) -> None:
-    """Insert; the database rejects a second key with the same number."""
+    """Insert; the database rejects a second key with the same ID."""
     values = {
         "id": key.id,
         "kid": key.kid,
@@ -43,14 +43,14 @@ def save_new_key(tx: WriteTransaction, key: SigningKey, private_key: bytes) -> N
 
 
 def extend_key(tx: WriteTransaction, key_id: int, until: datetime) -> None:
-    """Move the moment until which the key's signatures are good, if it is earlier."""
+    """Set the moment until which the key's signatures are valid, unless a later one is stored."""
     moment = to_seconds(until)
     query = update(signing_keys).where(signing_keys.c.id == key_id, signing_keys.c.signed_until < moment)
     tx.connection.execute(query.values(signed_until=moment))
 
 
 def withdraw_key(tx: WriteTransaction, key: SigningKey, now: datetime) -> None:
-    """Delete the private half."""
+    """Delete the private half of a key."""
     empty = tx.sealing.seal(b"", signing_key_associated_data(key.id))
     query = update(signing_keys).where(signing_keys.c.id == key.id)
     tx.connection.execute(query.values(sealed_private_key=empty, withdrawn_at=to_seconds(now)))

@@ -1,1 +1,1 @@
-"""Policies: recipes for license keys."""
+"""Policies: recipes for licenses and their keys."""

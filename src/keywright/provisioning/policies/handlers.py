@@ -1,4 +1,4 @@
-"""Decide the commands about policies, and read them."""
+"""The handlers of the commands and queries about policies."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -23,12 +23,12 @@ from keywright.provisioning.policies import model, rules
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.store import require_product
 
-#: The number of draws per key: a key that exists already is drawn again.
+#: The largest average number of draws per key: a key that exists is drawn again.
 _DRAWS_PER_KEY = 10
 
 
 def create_policy(work: LicenseWork, command: model.CreatePolicy) -> model.Policy:
-    """Make a policy. Raises ``AlreadyExists`` where the one to restore exists."""
+    """Make a policy. Raises ``AlreadyExists`` if the ID of the policy to restore is taken."""
     if command.id is not None and policy_store.find_policy(work.tx, command.id) is not None:
         raise e.AlreadyExists("policy", "id")
     policy = model.Policy(
@@ -78,7 +78,7 @@ def update_policy(work: LicenseWork, command: model.UpdatePolicy) -> model.Polic
 
 
 def delete_policy(work: LicenseWork, command: model.DeletePolicy) -> None:
-    """Delete a policy; the licenses it made stay. Raises ``StillInUse`` where there must be none."""
+    """Delete a policy; its licenses stay. Raises ``StillInUse`` if it has any and must have none."""
     policy = _lock_policy(work, command)
     if command.is_unused and policy_store.has_licenses(work.tx, policy.id):
         raise e.StillInUse(f"policy {policy.id}", "licenses")
@@ -114,7 +114,7 @@ def generate(work: LicenseWork, command: model.GenerateLicenses) -> tuple[Licens
 
 
 def get_policy(tx: ReadTransaction, policy_id: int, only_product_id: int | None = None) -> model.Policy:
-    """The policy with this id. Raises ``UnknownPolicy``."""
+    """Return the policy with this ID. Raises ``UnknownPolicy``."""
     policy = policy_store.find_policy(tx, policy_id)
     if policy is None or only_product_id not in (None, policy.product_id):
         raise e.UnknownPolicy(policy_id)
@@ -133,7 +133,7 @@ def _lock_policy(work: LicenseWork, command: model.UpdatePolicy | model.DeletePo
 def _own_product(
     work: LicenseWork, command: model.CreatePolicy | model.UpdatePolicy, product_id: int | None
 ) -> int | None:
-    """The product of a policy, as its caller may choose it. Raises ``UnknownReference``."""
+    """Return the product of a policy, if its caller may choose it. Raises ``UnknownReference``."""
     only = command.only_product_id
     require_product(work.tx, product_id, only)
     if only is not None and product_id is None and isinstance(command, model.UpdatePolicy):
@@ -153,7 +153,7 @@ def _of(policy: model.Policy) -> dict[str, Any]:
 
 
 def require_sound(policy: model.Policy, *, is_weak_allowed: bool, path: str = "") -> None:
-    """Raise ``InvalidParameters`` for keys that are no license keys, ``PolicyTooWeak`` for weak ones."""
+    """Raise ``InvalidParameters`` if the keys would not be license keys, ``PolicyTooWeak`` for weak ones."""
     if not rules.is_drawable(policy):
         reason = "keys would have control characters in them, or white space at an end"
         raise e.InvalidParameters({f"{path}charset": reason})
@@ -168,7 +168,7 @@ def require_sound(policy: model.Policy, *, is_weak_allowed: bool, path: str = ""
 
 
 def draw_keys(work: LicenseWork, policy: model.Policy, amount: int) -> list[str]:
-    """Different keys that no license has, in the order they were drawn."""
+    """Draw distinct keys that no license has; return them in the order in which they were drawn."""
     new: dict[str, None] = {}
     draws_left = amount * _DRAWS_PER_KEY
     while len(new) < amount:
@@ -183,7 +183,7 @@ def draw_keys(work: LicenseWork, policy: model.Policy, amount: int) -> list[str]
 
 
 def draw_key_of(work: LicenseWork, license: License) -> str:
-    """A new key for a license, in the format of its policy."""
+    """Draw a new key for a license, in the format of its policy."""
     policy = None if license.policy_id is None else policy_store.find_policy(work.tx, license.policy_id)
     return keys.new_license_key() if policy is None else draw_keys(work, policy, 1)[0]
 
@@ -200,17 +200,17 @@ _MAX_EXAMPLES = 5
 
 
 def find_policy(read: Any, query: model.GetPolicy) -> model.Policy:
-    """One policy. Raises ``UnknownPolicy``."""
+    """Return one policy. Raises ``UnknownPolicy``."""
     return get_policy(read.tx, query.policy_id, query.only_product_id)
 
 
 def list_policies(read: Any, query: model.ListPolicies) -> tuple[model.Policy, ...]:
-    """Every policy, or every one of a product."""
+    """List all policies, or all of one product."""
     return tuple(policy_store.list_policies(read.tx, product_id=query.only_product_id))
 
 
 def preview_terms(read: Any, query: model.PreviewTerms) -> model.TermsPreview:
-    """The effect of applying terms. Raises ``UnknownPolicy``."""
+    """Calculate the effect of applying terms. Raises ``UnknownPolicy``."""
     policy = get_policy(read.tx, query.policy_id, query.only_product_id)
     members, only = terms_rules.select_terms(policy.terms, query.names), query.only_product_id
     groups = policy_store.group_by_terms(read.tx, policy.id, product_id=only)
@@ -240,11 +240,11 @@ def _apply(group: model.TermsGroup, members: Mapping[str, Any], query: model.Pre
 
 
 def _is_lower(before: Terms, after: Terms) -> bool:
-    """Whether a limit of the terms falls."""
+    """Whether a limit decreases."""
     pairs = ((getattr(before, name), getattr(after, name)) for name in terms_rules.LIMITS)
     return any(new is not None and (old is None or new < old) for old, new in pairs)
 
 
 def find_policies(read: Any, query: model.FindPolicies) -> ItemPage[model.Policy]:
-    """A page of policies."""
+    """Return a page of policies."""
     return policy_store.find_policies(read.tx, query)

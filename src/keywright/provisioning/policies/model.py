@@ -1,4 +1,4 @@
-"""Policies: what may be set of one, and the commands about them."""
+"""Policies: their fields, and the commands about them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ from keywright.licensing.terms.model import Terms
 
 
 class TermsGroup(msgspec.Struct, frozen=True):
-    """How many licenses of a policy have the same terms, and the number of one of them."""
+    """The number of a policy's licenses that have the same terms, and the ID of one of them."""
 
     terms: Terms
     quantity: int
@@ -26,9 +26,9 @@ class TermsGroup(msgspec.Struct, frozen=True):
 
 
 class TermsPreview(msgspec.Struct, frozen=True):
-    """What applying terms to the licenses of a policy would do. The limits of ``lowered`` would fall;
-    ``over_limit`` have more places or leases taken than the new limits. ``examples`` are licenses that would
-    change, each with its members before and after.
+    """The effect of applying terms to a policy's licenses: the limits of ``lowered`` licenses would decrease,
+    and ``over_limit`` have more places or leases taken than the new limits. ``examples`` are licenses that
+    would change, each with its members before and after.
     """
 
     licenses: int
@@ -39,8 +39,8 @@ class TermsPreview(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The recipe for licenses: the terms that they get, and their keys: prefix, ``chunks`` runs of
-    ``chunk_length``, suffix. No license is made from one that is archived.
+    """A recipe for licenses: their terms, and their keys (prefix, ``chunks`` chunks of ``chunk_length``
+    characters, suffix). An archived policy makes no licenses.
     """
 
     id: int
@@ -96,7 +96,7 @@ TermsPatch = Annotated[
 
 
 class KeyFormatFields(Fields):
-    """Changes to how keys are made."""
+    """Changes to the format of keys."""
 
     charset: Charset | UnsetType = UNSET
     chunks: Chunks | UnsetType = UNSET
@@ -107,7 +107,7 @@ class KeyFormatFields(Fields):
 
 
 class NewKeyFormat(KeyFormatFields):
-    """The recipe for keys. They need at least 64 bits of randomness."""
+    """The format of keys. They need at least 64 bits of randomness."""
 
     charset: Charset = UNAMBIGUOUS
     chunks: Chunks = 6
@@ -116,7 +116,7 @@ class NewKeyFormat(KeyFormatFields):
 
 
 class PolicyFields(Fields):
-    """What can be set of a policy; a change is a JSON merge patch."""
+    """The fields of a policy that can be set; a change is a JSON merge patch."""
 
     name: PolicyName | UnsetType = UNSET
     product_id: Product | UnsetType | None = UNSET
@@ -143,11 +143,11 @@ class PolicyQuery(ListQuery):
 
 
 class CreatePolicy(Command, frozen=True, kw_only=True):
-    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed. With ``id``, restore one that
-    had it.
+    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed. With ``id``, restore the policy
+    that had this ID.
 
-    ``terms`` are a JSON merge patch of the default terms. With ``only_product_id``, the policy is for that
-    product. ``key_path`` is the path of the key format in what the caller sent, for refusals.
+    ``terms`` is a JSON merge patch of the default terms. With ``only_product_id``, the policy is for that
+    product. ``key_path`` is the path of the key format in the caller's request, for refusals.
     """
 
     name: str
@@ -167,7 +167,7 @@ class CreatePolicy(Command, frozen=True, kw_only=True):
 
 
 class UpdatePolicy(Command, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``Policy``; ``terms`` are a JSON merge patch.
+    """Change the given fields, named as in ``Policy``; ``terms`` is a JSON merge patch.
 
     ``only_product_id`` as in ``LicenseCommand``, ``key_path`` as in ``CreatePolicy``.
     """
@@ -182,7 +182,7 @@ class UpdatePolicy(Command, frozen=True, kw_only=True):
 
 
 class DeletePolicy(Command, frozen=True, kw_only=True):
-    """Delete the policy; its licenses stay. With ``is_unused``, only if there are none."""
+    """Delete the policy; its licenses stay. With ``is_unused``, only if it has none."""
 
     policy_id: int
     only_product_id: int | None = None
@@ -190,7 +190,7 @@ class DeletePolicy(Command, frozen=True, kw_only=True):
 
 
 class PreviewTerms(Query, frozen=True, kw_only=True):
-    """How many licenses of a policy would change if they got these members of its terms."""
+    """The effect of applying these members of a policy's terms to its licenses."""
 
     cost = Cost.LIST
 
@@ -201,7 +201,7 @@ class PreviewTerms(Query, frozen=True, kw_only=True):
 
 
 class GenerateLicenses(NewLicenseCommand, frozen=True, kw_only=True):
-    """Make ``amount`` licenses with the policy, all or none; ``claimable`` overrules the policy's term, and
+    """Make ``amount`` licenses with the policy, all or none. ``claimable`` overrides the policy's term;
     ``only_product_id`` is as in ``LicenseCommand``.
     """
 
@@ -214,7 +214,7 @@ class GenerateLicenses(NewLicenseCommand, frozen=True, kw_only=True):
 
 
 class GetPolicy(Query, frozen=True, kw_only=True):
-    """The policy with this id; ``only_product_id`` as in ``LicenseCommand``."""
+    """The policy with this ID; ``only_product_id`` as in ``LicenseCommand``."""
 
     policy_id: int
     only_product_id: int | None = None
@@ -227,7 +227,7 @@ class ListPolicies(Query, frozen=True, kw_only=True):
 
 
 class FindPolicies(Query, frozen=True, kw_only=True):
-    """A page of the policies that match."""
+    """A page of the matching policies."""
 
     paging: Paging
     product_id: int | None = None

@@ -1,4 +1,4 @@
-"""Make license keys from a policy's recipe, and measure how hard they are to guess."""
+"""Make license keys by a policy's recipe, and measure how hard they are to guess."""
 
 import math
 import secrets
@@ -8,20 +8,20 @@ from keywright.licensing.licenses.keys import UNUSABLE
 from keywright.licensing.terms.model import Starts
 from keywright.provisioning.policies.model import Policy
 
-#: Policies below this are refused unless forced.
+#: Policies with less entropy are refused unless weak keys are allowed.
 MIN_ENTROPY_BITS = 64.0
 
 
 def terms_from_first_activation(max_activations: int | None, valid_for_days: int | None) -> dict[str, Any]:
-    """The terms of a policy with a limit, and with days that are counted from the first activation, as v2
-    has them; None is no limit.
+    """Return the terms with a limit, and with days that are counted from the first activation, as in v2; None
+    is no limit.
     """
     terms = {"max_activations": max_activations, "valid_for_days": valid_for_days}
     return terms if valid_for_days is None else terms | {"starts": Starts.FIRST_ACTIVATION.value}
 
 
 def is_drawable(recipe: Policy) -> bool:
-    """Whether every key from the recipe is a license key as ``normalize_key`` returns it."""
+    """Whether every key by the recipe is a license key that ``normalize_key`` returns unchanged."""
     parts = (recipe.charset, recipe.separator, recipe.prefix, recipe.suffix)
     if any(part and UNUSABLE.search(part) for part in parts):
         return False
@@ -31,7 +31,7 @@ def is_drawable(recipe: Policy) -> bool:
 
 
 def generate_key(recipe: Policy) -> str:
-    """One license key after the recipe, from the operating system's randomness."""
+    """Draw a license key by the recipe, from the operating system's randomness."""
     chunks = (
         "".join(secrets.choice(recipe.charset) for _ in range(recipe.chunk_length))
         for _ in range(recipe.chunks)
@@ -40,12 +40,12 @@ def generate_key(recipe: Policy) -> str:
 
 
 def entropy_bits(charset: str, chunks: int, chunk_length: int) -> float:
-    """The entropy of a key in bits: drawn characters × log2 of the distinct ones."""
+    """Return the entropy of a key in bits: the drawn characters × log2 of the distinct ones."""
     return chunks * chunk_length * math.log2(max(1, len(set(charset))))
 
 
 def key_length(recipe: Policy) -> int:
-    """The length of the recipe's keys, in characters."""
+    """Return the length of the recipe's keys, in characters."""
     drawn = recipe.chunks * recipe.chunk_length
     between = max(0, recipe.chunks - 1) * len(recipe.separator or "")
     return drawn + between + len(recipe.prefix or "") + len(recipe.suffix or "")

@@ -1,4 +1,4 @@
-"""Statements about policies."""
+"""Database access for policies."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from keywright.provisioning.policies.model import FindPolicies, Policy, TermsGro
 
 
 def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:
-    """The policy with this id. A transaction that writes keeps it from being deleted until it ends."""
+    """Return the policy with this ID. In a write transaction, it cannot be deleted until the end."""
     return tx.first(_KEPT if isinstance(tx, WriteTransaction) else _BY_ID, _policy_of, id=policy_id)
 
 
 def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list[Policy]:
-    """Every policy, or every one of this product, oldest first."""
+    """List all policies, or all of this product, oldest first."""
     query = sa.select(*POLICY).order_by(policies.c.id)
     if product_id is not None:
         query = query.where(policies.c.product_id == product_id)
@@ -29,7 +29,7 @@ def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list
 
 
 def find_policies(tx: ReadTransaction, query: FindPolicies) -> ItemPage[Policy]:
-    """The page that is asked for."""
+    """Return a page of the matching policies."""
     column, conditions = policies.c, []
     for product_id in (query.product_id, query.only_product_id):
         if product_id is not None:
@@ -45,13 +45,13 @@ def find_policies(tx: ReadTransaction, query: FindPolicies) -> ItemPage[Policy]:
 
 
 def has_licenses(tx: ReadTransaction, policy_id: int) -> bool:
-    """Whether a license names this policy."""
+    """Whether a license belongs to this policy."""
     query = sa.select(sa.exists().where(licenses.c.policy_id == policy_id))
     return bool(tx.connection.execute(query).scalar_one())
 
 
 def group_by_terms(tx: ReadTransaction, policy_id: int, *, product_id: int | None) -> list[TermsGroup]:
-    """The licenses of a policy, and of a product if one is given, by their terms."""
+    """Group the licenses of a policy, and of a product if one is given, by their terms."""
     column = licenses.c
     keys = (
         *(column.terms, column.times_activated_max, column.valid_for_days),
@@ -69,10 +69,10 @@ def group_by_terms(tx: ReadTransaction, policy_id: int, *, product_id: int | Non
 def count_over_limit(
     tx: ReadTransaction, policy_id: int, terms: Terms, *, product_id: int | None, is_forced: bool
 ) -> int:
-    """The number of those licenses with more places, or more leases, taken than these terms allow for their
-    quantities. Without ``is_forced``, limits that were set by hand stay.
+    """Count the policy's licenses with more places or leases taken than these terms, multiplied by their
+    quantities, allow. Without ``is_forced``, limits that were set by hand stay.
     """
-    # Looked up for each license: there may be very many counters, of licenses of other policies.
+    # A subquery per license: there may be very many counters of licenses of other policies.
     held = sa.select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
     taken = {"max_activations": licenses.c.times_activated, "max_leases": held.scalar_subquery()}
     over = [
@@ -94,30 +94,30 @@ def _of_policy(policy_id: int, product_id: int | None) -> list[sa.ColumnElement[
 
 
 def save_new_policy(tx: WriteTransaction, policy: Policy) -> int:
-    """Insert a policy, without an id as the next one; returns its id."""
+    """Insert a policy, with the next ID if it has none; return its ID."""
     own_id = {"id": policy.id} if policy.id else {}
     return tx.insert(policies, policy_values(policy) | own_id)
 
 
 def lock_policy(tx: WriteTransaction, policy_id: int) -> Policy | None:
-    """The policy with this id, locked until the end of the transaction."""
+    """Return the policy with this ID, locked until the end of the transaction."""
     query = sa.select(*POLICY).where(policies.c.id == policy_id)
     return tx.first(query.with_for_update(), _policy_of)
 
 
 def save_policy(tx: WriteTransaction, policy: Policy) -> None:
-    """Update every field."""
+    """Update all columns of a policy."""
     query = sa.update(policies).where(policies.c.id == policy.id)
     tx.connection.execute(query.values(policy_values(policy)))
 
 
 def delete_policy(tx: WriteTransaction, policy_id: int) -> None:
-    """Delete; the licenses it made stay."""
+    """Delete a policy; its licenses stay."""
     tx.connection.execute(sa.delete(policies).where(policies.c.id == policy_id))
 
 
 def policy_values(policy: Policy) -> Values:
-    """Every column but the ID."""
+    """Return all columns except the ID."""
     return rows.to_columns(policy) | {"terms": policy_to_text(policy.terms)}
 
 

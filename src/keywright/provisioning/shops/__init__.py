@@ -1,1 +1,1 @@
-"""Shops: connections, the events they send, and the licenses that a sale makes."""
+"""Shops: connections to them, the events that they send, and the licenses of their sales."""

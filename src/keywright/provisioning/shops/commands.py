@@ -1,4 +1,4 @@
-"""Commands and queries about connections to shops, and about what shops sent."""
+"""Commands and queries about connections to shops, and about their events."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -10,8 +10,8 @@ from keywright.provisioning.shops import model
 
 
 class AddConnection(Command, frozen=True, kw_only=True):
-    """Add a connection. ``connection`` has the fields that are given; its ID and times are not looked at.
-    Without ``secret``, one is made.
+    """Add a connection with the fields of ``connection``, whose ID and times are ignored. Without ``secret``,
+    one is generated.
     """
 
     connection: model.Connection
@@ -20,8 +20,8 @@ class AddConnection(Command, frozen=True, kw_only=True):
 
 
 class UpdateConnection(Command, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``Connection``, and the secrets that are given; an
-    empty API key takes it away.
+    """Change the given fields, named as in ``Connection``, and the given secrets; an empty API key removes
+    it.
     """
 
     connection_id: int
@@ -31,9 +31,7 @@ class UpdateConnection(Command, frozen=True, kw_only=True):
 
 
 class RemoveConnection(Command, frozen=True, kw_only=True):
-    """Remove a connection with its events: what is many is deleted later, in steps. Licenses
-    stay.
-    """
+    """Remove a connection. Its licenses stay; its many events are deleted later, in steps."""
 
     cost = Cost.ALONE
 
@@ -41,9 +39,9 @@ class RemoveConnection(Command, frozen=True, kw_only=True):
 
 
 class TakeOverSales(Command, frozen=True, kw_only=True):
-    """Let a connection go on with what a removed one of the same shop has sold: its orders are not sold
-    again, and renewals and refunds reach its licenses. Returns the number of licenses. What the connection
-    has sold itself stays.
+    """Assign the sales of a removed connection of the same shop to this one: its orders are not sold again,
+    and renewals and refunds reach its licenses. The connection's own sales take precedence. Returns the
+    number of licenses.
     """
 
     cost = Cost.LONG
@@ -53,8 +51,8 @@ class TakeOverSales(Command, frozen=True, kw_only=True):
 
 
 class StoreShopEvent(Command, frozen=True, kw_only=True):
-    """Keep what a shop sent, once; the sender is going to work on it until ``next_attempt_at``. ``event`` is
-    None for a body that could not be read; with a ``reason``, the event waits for a person.
+    """Store an event of a shop, once; the sender processes it until ``next_attempt_at``. ``event`` is None
+    for a body that could not be read; with a ``reason``, the event waits for a person.
     """
 
     connection_id: int
@@ -67,8 +65,8 @@ class StoreShopEvent(Command, frozen=True, kw_only=True):
 
 
 class ClaimLook(Command, frozen=True, kw_only=True):
-    """Begin to ask the shop of a connection what runs, unless that was begun since ``before``. Returns
-    whether it is the sender's.
+    """Claim the check of what runs in the connection's shop, unless one was started since ``before``. Returns
+    whether the sender has the claim.
     """
 
     is_internal = True
@@ -78,7 +76,7 @@ class ClaimLook(Command, frozen=True, kw_only=True):
 
 
 class SaveTopics(Command, frozen=True, kw_only=True):
-    """Keep which events the shop was not asked to send."""
+    """Store which topics the shop is not set up to send."""
 
     is_internal = True
 
@@ -87,33 +85,33 @@ class SaveTopics(Command, frozen=True, kw_only=True):
 
 
 class WorkShopEvent(Command, frozen=True, kw_only=True):
-    """Do what a stored event requests. ``license_ids`` are those of the licenses that it may change, as
-    ``FindSoldLicenses`` has found them.
+    """Apply a stored event. ``license_ids`` are the IDs of the licenses that it may change, as returned by
+    ``FindSoldLicenses``.
     """
 
     event_id: int
     connection_id: int
     event: model.ShopEvent
     license_ids: frozenset[int] = frozenset()
-    #: What this event has changed already, and whether the shop's API was asked about it, or cannot be.
+    #: What earlier attempts have changed, and whether the shop's API was asked about the event, or cannot be.
     notes: Mapping[str, int] = {}
     is_asked: bool = False
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The licenses."""
+        """The licenses that the event may change."""
         return self.license_ids
 
 
 class WorkShopEventAlone(WorkShopEvent, frozen=True, kw_only=True):
-    """The same for one that is about many licenses, or where locks would hold up other commands."""
+    """The same for an event about many licenses, or whose locks would hold up other commands."""
 
     cost = Cost.STEP
 
 
 class PostponeShopEvent(Command, frozen=True, kw_only=True):
-    """An attempt at an event could not be finished: the next one comes later, not before ``pause`` has
-    passed, or a person has to look. ``event`` is its known content.
+    """Postpone an event that could not be applied: schedule another attempt, not before ``pause`` has passed,
+    or let it wait for a person. ``event`` is its content, if known.
     """
 
     event_id: int
@@ -125,8 +123,8 @@ class PostponeShopEvent(Command, frozen=True, kw_only=True):
 
 
 class TryAgain(Command, frozen=True, kw_only=True):
-    """Work now on an event that waits for a person, or changed nothing; with ``overwrite``, it undoes what
-    was done by hand. Returns the event.
+    """Apply an event again now that waits for a person, or changed nothing; with ``overwrite``, it replaces
+    what was done by hand. Returns the event.
     """
 
     connection_id: int
@@ -135,8 +133,8 @@ class TryAgain(Command, frozen=True, kw_only=True):
 
 
 class ReplayEvents(Command, frozen=True, kw_only=True):
-    """Work again on events that were received since then and are not waiting, after an ID; the oldest first,
-    a bounded number. Returns the last ID, None when there are no more.
+    """Apply again a batch of the events received since then that are not waiting, after an ID, oldest first.
+    Returns the last ID, None if there are no more.
     """
 
     connection_id: int
@@ -145,8 +143,8 @@ class ReplayEvents(Command, frozen=True, kw_only=True):
 
 
 class PurgeShopEvents(Command, frozen=True, kw_only=True):
-    """Delete some of the events that were received before then and do not wait. After these, delete events
-    of connections that were removed. Returns how many.
+    """Delete a batch of the events that were received before then and are not waiting; after these, of the
+    events of removed connections. Returns their number.
     """
 
     is_internal = True
@@ -159,13 +157,13 @@ class ListConnections(Query, frozen=True, kw_only=True):
 
 
 class GetConnection(Query, frozen=True, kw_only=True):
-    """A connection; raises ``UnknownConnection``."""
+    """The connection with this ID. Raises ``UnknownConnection``."""
 
     connection_id: int
 
 
 class ListRemovedSales(Query, frozen=True, kw_only=True):
-    """What a connection can take over, as ``RemovedSales``. Raises ``UnknownConnection``."""
+    """The sales that a connection can take over, as ``RemovedSales``. Raises ``UnknownConnection``."""
 
     cost = Cost.LIST
 
@@ -173,8 +171,8 @@ class ListRemovedSales(Query, frozen=True, kw_only=True):
 
 
 class OpenConnection(Query, frozen=True, kw_only=True):
-    """A connection with its secrets, as ``OpenedConnection``. Raises ``UnknownConnection``; for a ``shop``
-    that has no such connection, it is None.
+    """A connection with its secrets, as ``OpenedConnection``. Raises ``UnknownConnection``; with ``shop``, it
+    is None if that shop has no such connection.
     """
 
     connection_id: int
@@ -182,9 +180,7 @@ class OpenConnection(Query, frozen=True, kw_only=True):
 
 
 class ListShopEvents(Query, frozen=True, kw_only=True):
-    """A page of a connection's events, the newest first, or of all connections; raises
-    ``UnknownConnection``.
-    """
+    """A page of the events of a connection, or of all, newest first. Raises ``UnknownConnection``."""
 
     connection_id: int | None = None
     state: model.EventState | None = None
@@ -192,16 +188,14 @@ class ListShopEvents(Query, frozen=True, kw_only=True):
 
 
 class OpenShopEvent(Query, frozen=True, kw_only=True):
-    """An event with its payload and its connection with secrets, as ``OpenedEvent``; None for one that is not
-    there.
-    """
+    """An event with its payload, and its connection with secrets, as ``OpenedEvent``; None if there is none."""
 
     event_id: int
 
 
 class FindShopEventsNaming(Query, frozen=True, kw_only=True):
-    """Of some events that belong to no customer, those that have this customer's e-mail address in them, as
-    ``Naming``.
+    """In a batch of the events that belong to no customer, those that contain this customer's e-mail address,
+    as ``Naming``.
     """
 
     cost = Cost.LIST
@@ -211,8 +205,8 @@ class FindShopEventsNaming(Query, frozen=True, kw_only=True):
 
 
 class FindDifference(Query, frozen=True, kw_only=True):
-    """What is paid and not held, where an event lists the lines of a subscription: ``paid for 10, holds 3``.
-    None where it is, and of a subscription that was not sold here.
+    """The difference between what a subscription has paid for and holds, by an event that lists its lines:
+    ``paid for 10, holds 3``. None if there is no difference, or the subscription was not sold here.
     """
 
     cost = Cost.LIST
@@ -222,7 +216,7 @@ class FindDifference(Query, frozen=True, kw_only=True):
 
 
 class FindSoldLicenses(Query, frozen=True, kw_only=True):
-    """The IDs of the licenses that a change of a connection may change."""
+    """The IDs of the licenses that an event of a connection may change."""
 
     connection_id: int
     event: model.ShopEvent

@@ -1,4 +1,4 @@
-"""What of a shop's event can be kept, when it is attempted again, and what a connection can be. Pure."""
+"""Rules for the events of shops, their retries, and the fields of connections. Pure."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -14,23 +14,23 @@ from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.provisioning.customers import parse_language
 from keywright.provisioning.shops import model
 
-#: The most characters of the texts by which a shop names things.
+#: The maximum length of a shop's IDs, and of titles.
 MAX_REF = 255
 MAX_TITLE = 200
 _MAX_LICENSE_REF = 200
-#: The most licenses, and the most lines, of one order.
+#: The largest number of licenses, and of lines, of one order.
 MAX_LICENSES, MAX_LINES = 5_000, 100
-#: How long each wait before another attempt is: while the shop's API does not answer, and while the sale that
-#: an event is about has not come.
+#: The delay between attempts, which doubles: while the shop's API is unavailable, and while the sale that an
+#: event is about has not been received.
 _FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(hours=1)
 _MAX_SHOP_ATTEMPTS, _MAX_SALE_ATTEMPTS = 80, 9
-#: More attempts than any reason has: something keeps them from coming to an end.
+#: More attempts than for any reason: something prevents the event from being finished.
 MAX_ATTEMPTS = 100
 
 
 def require_usable(event: model.ShopEvent) -> model.ShopEvent:
-    """The event, its name and titles cut to what is kept. Raises ``UnreadableEvent`` for texts that cannot be
-    kept, and moments that no license has.
+    """Return the event, its name and titles cut to the stored length. Raises ``UnreadableEvent`` for texts
+    that cannot be stored.
     """
     _require_refs([event.id])
     change = event.change
@@ -57,7 +57,7 @@ def require_usable(event: model.ShopEvent) -> model.ShopEvent:
 
 
 def _with_refs(sale: model.Sale) -> tuple[model.SaleLine, ...]:
-    """The lines, with the license that the order names where they name none."""
+    """Return the lines; those without a license reference get that of the order."""
     texts = (sale.metadata.get(name) for name in ("license_ref", "client_reference_id"))
     named = next((one for one in texts if isinstance(one, str) and one.startswith(REF_PREFIX)), None)
     refs = ((one.license_ref or named or "")[:_MAX_LICENSE_REF] or None for one in sale.lines)
@@ -84,7 +84,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _cut_line(line: model.SaleLine) -> model.SaleLine:
-    """The line without references that no mapping can name."""
+    """Remove the refs that no mapping can contain, and cut the title."""
     refs = tuple(one for one in line.refs if 0 < len(one) <= MAX_REF and is_storable(one))
     return replace(line, refs=refs, title=_cut(line.title, MAX_TITLE))
 
@@ -102,26 +102,26 @@ def _language_of(buyer: model.Buyer) -> str | None:
 
 
 def _whole_seconds(moment: datetime | None) -> datetime | None:
-    """None for a moment beyond the calendar of licenses, too: it is never."""
+    """Return the moment in whole seconds, at most ``END_OF_TIME``, the last that a license can have."""
     if moment is None or moment >= END_OF_TIME:
         return None if moment is None else END_OF_TIME
     return moment.replace(microsecond=0)
 
 
 def order_of(change: model.Change) -> str | None:
-    """The order that a change is about, or its subscription; that of a renewal, whose sale has another."""
+    """Return the order that a change is about, or its subscription; the subscription for a renewal."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     return subscription if isinstance(change, model.Renewal) else order or subscription
 
 
 def to_milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def next_delay(reason: model.Reason, attempts: int, pause: timedelta = timedelta(0)) -> timedelta | None:
-    """The wait before another attempt after so many, as long as the ``pause`` that the shop asks for, within
-    bounds; None when a person has to look.
+    """Return the delay before another attempt after so many, at least the ``pause`` that the shop requested,
+    within limits; None if the event has to wait for a person.
     """
     most = {model.Reason.SHOP_UNAVAILABLE: _MAX_SHOP_ATTEMPTS, model.Reason.UNKNOWN_ORDER: _MAX_SALE_ATTEMPTS}
     if attempts >= most.get(reason, 0):
@@ -130,19 +130,19 @@ def next_delay(reason: model.Reason, attempts: int, pause: timedelta = timedelta
     return min(max(_FIRST_DELAY * doubled, pause), LONGEST_DELAY)
 
 
-#: The most products of a mapping, and the most order states that make licenses.
+#: The largest number of products in a mapping, and of order states that make licenses.
 MAX_MAPPED, MAX_STATES = 1_000, 20
-#: The most policies of a bundle.
+#: The largest number of policies in a bundle.
 MAX_POLICIES = 20
-#: The templates that show buyers their keys.
+#: The templates that contain the buyer's keys.
 _WITH_KEYS = (MailTemplate.YOUR_LICENSE, MailTemplate.YOUR_KEYS)
-#: The most names of metadata, and the most characters of a name and of its text.
+#: The largest number of metadata names, and the maximum length of a name and of its text.
 MAX_NAMES, MAX_NAME, MAX_TEXT = 20, 64, 250
 _MAX_STATE, _MIN_SECRET, _MAX_SECRET = 40, 8, 500
 
 
 def require_usable_connection(connection: model.Connection) -> None:
-    """Raise ``ConnectionFieldInvalid`` for a field that cannot be."""
+    """Raise ``ConnectionFieldInvalid`` for an invalid field."""
     try:
         is_named = parse_name(connection.name) == connection.name
     except ValueError as problem:
@@ -161,7 +161,7 @@ def require_usable_connection(connection: model.Connection) -> None:
 
 
 def require_usable_secret(shop: model.Shop, secret: str) -> None:
-    """Raise ``ConnectionFieldInvalid`` for a secret that the shop cannot have given."""
+    """Raise ``ConnectionFieldInvalid`` for a secret that the shop cannot use."""
     if not (_MIN_SECRET <= len(secret) <= _MAX_SECRET and secret.isascii() and secret.isprintable()):
         raise ConnectionFieldInvalid("secret", f"must have {_MIN_SECRET} to {_MAX_SECRET} ASCII characters")
     if shop is model.Shop.GENERIC:
@@ -205,7 +205,7 @@ def _are_names(names: tuple[str, ...], most: int, longest: int) -> bool:
 
 
 def find_external_id(sale: model.Sale, connection: model.Connection) -> str | None:
-    """The buyer's ID in another system of the vendor; None for one that cannot be stored, too."""
+    """Return the buyer's ID in another system of the vendor; None if there is none that can be stored."""
     value = sale.metadata.get(connection.external_id_name or "")
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
     is_usable = 0 < len(text) <= MAX_REF and is_storable(text) and not text.startswith(REF_PREFIX)
@@ -213,7 +213,7 @@ def find_external_id(sale: model.Sale, connection: model.Connection) -> str | No
 
 
 def take_metadata(change: model.Change, connection: model.Connection) -> str | None:
-    """The metadata of licenses that a sale makes; None where the sale has none of what was named."""
+    """Return the metadata for the licenses of a sale; None if the sale has none of the named values."""
     if not isinstance(change, model.Sale):
         return None
     named = {name: change.metadata[name] for name in connection.metadata_names if name in change.metadata}

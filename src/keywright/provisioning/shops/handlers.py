@@ -1,4 +1,4 @@
-"""Decide the commands about connections, and about what shops sent."""
+"""The handlers of the commands about connections and the events of shops."""
 
 import secrets
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def update_connection(work: UnitOfWork, command: commands.UpdateConnection) -> m
         return connection
     _require_usable(work, changed)
     if changed.url not in (None, connection.url) and changed.has_api_key and command.api_key is None:
-        # Who changes the address is not shown the key, and must not have it sent to a server of their own.
+        # A person who changes the URL cannot see the key, and must not have it sent to a server of their own.
         raise e.ConnectionFieldInvalid("api_key", "must be given again: it was for another address")
     changed = replace(changed, updated_at=command.context.now)
     store.save_connection(work.tx, changed)
@@ -95,8 +95,8 @@ def remove_connection(work: UnitOfWork, command: commands.RemoveConnection) -> N
 
 
 def take_over_sales(work: UnitOfWork, command: commands.TakeOverSales) -> int:
-    """Take over what a removed connection has sold. Raises ``UnknownConnection``, also for one that was not
-    removed, has sold nothing, or is of another shop.
+    """Assign the sales of a removed connection to this one. Raises ``UnknownConnection``, also if the other
+    one is not removed, has sold nothing, or is of another shop.
     """
     connection = _lock(work, command.connection_id)
     removed = sold_store.list_removed(work.tx, connection.shop)
@@ -131,7 +131,7 @@ def _lock(work: UnitOfWork, connection_id: int) -> model.Connection:
 
 
 def store_event(work: UnitOfWork, command: commands.StoreShopEvent) -> int | None:
-    """Keep an event; returns its ID, None for one that is kept already."""
+    """Store an event; return its ID, None if it is stored already."""
     now, event = command.context.now, command.event
     is_readable = event is not None and command.reason is None
     reason = command.reason or model.Reason.UNREADABLE
@@ -157,17 +157,17 @@ def store_event(work: UnitOfWork, command: commands.StoreShopEvent) -> int | Non
 
 
 def claim_look(work: UnitOfWork, command: commands.ClaimLook) -> bool:
-    """Whether the look at the shop is this process's."""
+    """Whether this process is the one to check the shop now."""
     return later_store.claim_look(work.tx, command.connection_id, command.before, command.context.now)
 
 
 def save_topics(work: UnitOfWork, command: commands.SaveTopics) -> None:
-    """Keep which events are missing."""
+    """Store which topics are missing."""
     later_store.save_topics(work.tx, command.connection_id, command.missing)
 
 
 def work_event(work: LicenseWork, command: commands.WorkShopEvent) -> Outcome | Unfinished | None:
-    """Apply an event; None where it does not wait any more."""
+    """Apply an event; None if it is not waiting any more."""
     found = _lock_waiting(work, command)
     if found is None:
         return None
@@ -189,15 +189,15 @@ def work_event(work: LicenseWork, command: commands.WorkShopEvent) -> Outcome | 
 
 
 def postpone_event(work: UnitOfWork, command: commands.PostponeShopEvent) -> None:
-    """Let an event wait, for another attempt or for a person."""
+    """Schedule another attempt at an event, or let it wait for a person."""
     found = _lock_waiting(work, command)
     if found is not None:
         _finish(work, command, *found, Outcome(model.EventState.UNMATCHED, command.reason, command.detail))
 
 
 def try_again(work: UnitOfWork, command: commands.TryAgain) -> model.StoredEvent:
-    """Let an event wait for its turn now. Raises ``UnknownShopEvent``, also where its payload was forgotten,
-    and ``UnknownConnection``.
+    """Schedule an event for now. Raises ``UnknownShopEvent``, also if its payload was deleted, and
+    ``UnknownConnection``.
     """
     connection = _lock(work, command.connection_id)
     stored = store.lock_event(work.tx, command.event_id)
@@ -212,7 +212,7 @@ def try_again(work: UnitOfWork, command: commands.TryAgain) -> model.StoredEvent
 
 
 def replay(work: UnitOfWork, command: commands.ReplayEvents) -> int | None:
-    """Let some events wait for their turn again. Raises ``UnknownConnection``."""
+    """Schedule a batch of events again. Raises ``UnknownConnection``."""
     connection = _lock(work, command.connection_id)
     found = store.list_received(work.tx, connection.id, command.since, command.after_id)
     for one in found:
@@ -222,7 +222,7 @@ def replay(work: UnitOfWork, command: commands.ReplayEvents) -> int | None:
 
 
 def purge_events(work: UnitOfWork, command: commands.PurgeShopEvents) -> int:
-    """Delete some old events, or some of removed connections; returns how many."""
+    """Delete a batch of old events, or of events of removed connections; return their number."""
     return store.delete_old_events(work.tx, command.before) or store.delete_left_events(work.tx)
 
 
@@ -252,8 +252,8 @@ def _begin_again(
 def _lock_waiting(
     work: UnitOfWork, command: commands.WorkShopEvent | commands.PostponeShopEvent
 ) -> tuple[model.Connection, model.StoredEvent] | None:
-    """An event that waits, or is to be looked at once more, and its connection, which is locked first; None
-    where there is nothing left to do.
+    """Lock the connection, then an event that is waiting or due for a second look; None if there is nothing
+    left to do.
     """
     connection = store.lock_connection(work.tx, command.connection_id)
     stored = None if connection is None else store.lock_event(work.tx, command.event_id)
@@ -270,7 +270,7 @@ def _finish(
     stored: model.StoredEvent,
     outcome: Outcome,
 ) -> None:
-    """Save what became of an event: it waits for another attempt where that may help."""
+    """Save the outcome of an event, or schedule another attempt if that may help."""
     now, reason = command.context.now, outcome.reason
     is_failure = outcome.state is model.EventState.UNMATCHED
     delay: timedelta | None = None
@@ -298,7 +298,7 @@ def _finish(
         change = command.event.change
         if isinstance(change, model.Sale) and change.subscription is not None:
             store.hasten(work.tx, connection.id, change.subscription, now)
-    # Once for each event, however often a person tries again.
+    # Once for each event, no matter how often a person tries again.
     if is_failure and delay is None and not stored.is_forced and reason is not None:
         _record_unmatched(work, command, stored, reason)
 
@@ -306,7 +306,7 @@ def _finish(
 def _save_progress(
     work: UnitOfWork, connection: model.Connection, stored: model.StoredEvent, state: model.EventState | None
 ) -> None:
-    """Count failures in a row: an unmatched event adds one, a finished one resets the count."""
+    """Count unmatched events in a row; one that is done resets the count."""
     failures = connection.failures + 1 if state is model.EventState.UNMATCHED else connection.failures
     last = max(stored.received_at, connection.last_event_at or stored.received_at)
     store.save_progress(work.tx, connection, last, 0 if state is model.EventState.DONE else failures)

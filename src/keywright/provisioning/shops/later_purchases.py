@@ -1,4 +1,4 @@
-"""Do what later purchases state; what is held for a payment, and what should be."""
+"""Apply later purchases, and read what is held for a payment."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -29,7 +29,7 @@ from keywright.provisioning.shops.unit_rules import Held, Unit, build_resolver, 
 
 
 class Holding:
-    """Reads what a connection has sold; each policy is read once."""
+    """Reads what a connection has sold; reads each policy once."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Holding:
         self._policies: dict[int, Policy | None] = {}
 
     def find_policy(self, policy_id: int) -> Policy | None:
-        """The policy with this ID."""
+        """Return the policy with this ID."""
         if policy_id not in self._policies:
             self._policies[policy_id] = find_policy(self._tx, policy_id)
         return self._policies[policy_id]
 
     def read_held(self, order: str | None, subscription: str | None) -> Held:
-        """The lines and the licenses of the order, and of the subscription."""
+        """Return the lines and licenses of the order, and of the subscription."""
         sold = sold_store.list_sold(self._tx, self._connection_id, order, subscription)
         lines = sold_store.list_lines(self._tx, self._connection_id, order, subscription)
         known = {(one.order, one.line) for one in lines}
@@ -68,7 +68,7 @@ class Holding:
         return Held(lines, [self._unit_of(one) for one in sold if one.license_id])
 
     def resolver(self, held: Held, *, is_sold_now: bool = False) -> Resolve:
-        """What lines make."""
+        """Return the function that returns what a line makes."""
         return build_resolver(self._mapping, held, self.find_policy, is_sold_now=is_sold_now)
 
     def _unit_of(self, sold: SoldLicense) -> Unit:
@@ -79,9 +79,9 @@ class Holding:
 
 
 def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
-    """Apply what shops have reported of a license since it was deleted."""
+    """Apply what shops have reported about a license since it was deleted."""
     for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
-        # No event of the connection is worked on meanwhile.
+        # The lock keeps events of the connection from being applied at the same time.
         connection = lock_connection(work.tx, connection_id)
         known = sold_store.find_known(work.tx, connection_id, sold.order, sold.subscription)
         mapping = () if connection is None else connection.mapping
@@ -101,7 +101,7 @@ Problem = tuple[model.Reason, str]
 
 
 class LaterPurchases:
-    """The later purchases of one event of a connection, which is locked. ``problems`` wait for a person."""
+    """The later purchases of one event of a connection, which is locked. ``problems`` are for a person."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class LaterPurchases:
         self.notes: list[str] = []
 
     def list_ids(self, change: model.Change) -> set[int]:
-        """The licenses that have to be locked."""
+        """Return the IDs of the licenses to lock."""
         return later_store.list_ids(self._tx, self._connection.id, change)
 
     def follow(
         self, change: model.Change, before: Known, known: Known, customer: CustomerReference | None
     ) -> None:
-        """Let the licenses have what was bought for them, now that ``known`` is known."""
+        """Give the licenses what was bought for them; ``known`` are the facts with this change."""
         found = later_store.list_of_change(self._tx, self._connection.id, change)
         new = list(self._record_new(change, found)) if isinstance(change, model.Sale) else []
         for license_id in sorted({one.license_id for one in (*found, *new)}):
@@ -207,7 +207,7 @@ class LaterPurchases:
     def _list_paid(
         self, some: Collection[LaterPurchase], facts: Known, known: Known
     ) -> Iterator[tuple[int, LaterPurchase]]:
-        """When each of these was paid: those of this event by ``facts``, others as they are kept."""
+        """Yield when each purchase was paid: those of this event by ``facts``, others by the stored facts."""
         for one in some:
             is_own = one.connection_id == self._connection.id
             of = None if known.subscription is None else known.subscription.ref
@@ -218,7 +218,7 @@ class LaterPurchases:
             yield from ((at, one) for at in rules.list_good(mine, one.order))
 
     def _terms_of(self, license: License, first: LaterPurchase, now: Target) -> dict[str, Any] | None:
-        """The terms after the last upgrade, or before the first; with the policy before that."""
+        """Return the terms after the last upgrade, or before the first; the policy is that before the first."""
         terms = dict(first.before.terms)
         if now.upgrade is not None:
             policy = self._find_policy(now.upgrade.policy_id)
@@ -254,7 +254,7 @@ def _find_problem(policy: Policy | None, license: License | None, does: model.Do
 
 
 def _multiply(policy: Policy, license: License) -> Terms | None:
-    """The terms of the policy for the license's quantity; None for limits that no license can have."""
+    """Multiply the policy's terms by the license's quantity; None for limits beyond the maximum."""
     try:
         return multiply_terms(policy.terms, license.quantity)
     except InvalidTerms:

@@ -1,4 +1,4 @@
-"""What a license is after later purchases, which renew or upgrade it. Pure."""
+"""Derive what a license is after later purchases, which renew or upgrade it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,15 +15,15 @@ from keywright.provisioning.shops.sold_model import LaterPurchase, LicenseBefore
 
 
 class Target(NamedTuple):
-    """What the purchases make of a license: its expiry, and the last upgrade."""
+    """What a license is after its purchases: its expiry, and the last upgrade."""
 
     expires_at: datetime | None
     upgrade: LaterPurchase | None = None
 
 
 class Changed(NamedTuple):
-    """The changes of a license, and the terms that a rule writes. ``is_refused``: one would undo what
-    was set by hand.
+    """The changes of a license, and the terms that a rule writes. ``is_refused``: a change would overwrite
+    what was set by hand.
     """
 
     changes: dict[str, Any]
@@ -32,16 +32,16 @@ class Changed(NamedTuple):
 
 
 def keep_before(license: License) -> LicenseBefore:
-    """What is kept of a license, so that a refund can restore it."""
+    """Return what to store of a license, so that a refund can restore it."""
     terms = msgspec.to_builtins(terms_of(license))
     return LicenseBefore(expires_at=license.expires_at, policy_id=license.policy_id, terms=terms)
 
 
 def derive(before: LicenseBefore, paid: Iterable[tuple[int, LaterPurchase]]) -> Target:
-    """What a license is after these purchases, each with the time of its payment, in any order.
+    """Derive what a license is after these purchases, given in any order, each with the time of its payment.
 
-    A renewal extends from the later of expiry and payment. An upgrade never makes an end earlier, but that of
-    a trial, which is over.
+    A renewal extends from the later of expiry and payment. An upgrade never makes the expiry earlier, except
+    that of a trial, which it replaces.
     """
     expires_at, upgrade, is_trial = before.expires_at, None, bool(before.terms.get("trial"))
     for at, one in sorted(paid, key=lambda pair: (pair[0], pair[1].order, pair[1].line)):
@@ -57,8 +57,8 @@ def derive(before: LicenseBefore, paid: Iterable[tuple[int, LaterPurchase]]) -> 
 
 
 def decide(license: License, was: Target, now: Target, terms: Mapping[str, Any], again: Again) -> Changed:
-    """What makes of a license what the purchases require; ``terms`` are those of the last upgrade, or
-    those before it. Where a person has set the expiry, time that was bought is added to that.
+    """Decide the changes that give a license what the purchases require; ``terms`` are those of the last
+    upgrade, or those before the first. If a person has set the expiry, purchased time is added to it.
     """
     is_forced = again is Again.OVERWRITE
     changes, is_refused = _decide_expiry(license, was.expires_at, now.expires_at, is_forced=is_forced)

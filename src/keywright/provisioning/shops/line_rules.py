@@ -1,6 +1,6 @@
-"""The lines that orders and subscriptions have, derived from all that shops state of them. Pure.
+"""Derive the lines of orders and subscriptions from all reports of the shop. Pure.
 
-A subscription that states its lines is believed; until then, the lines of its orders are its own.
+The lines that a subscription reports count; until it does, the lines of its orders do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,14 +12,15 @@ from keywright.provisioning.shops.model import QuantityRule, SaleLine
 from keywright.provisioning.shops.rules import Known, place_of
 from keywright.provisioning.shops.sold_model import Payment, Snapshots
 
-#: The order whose line it is, "" for the subscription's own, and the line's number.
+#: The order that lists the line, "" for the subscription itself, and the line's number.
 Key = tuple[str, str]
-#: How far apart a line that goes and the one in its place may be, in milliseconds.
+#: The maximum time between the removal of a line and the addition of the one that replaces it, in
+#: milliseconds.
 _SWITCHED_WITHIN = 300_000
 
 
 class Made(NamedTuple):
-    """What a line makes: for each unit, a license of each policy; or one of each for all units."""
+    """What a line makes: for each unit a license of each policy, or one license of each for all units."""
 
     policies: tuple[Policy, ...]
     rule: QuantityRule
@@ -30,17 +31,17 @@ class Made(NamedTuple):
         return frozenset(one.product_id for one in self.policies)
 
     def copies(self, quantity: int) -> tuple[int, int]:
-        """The number of licenses of each policy, and the quantity of each license."""
+        """Return the number of licenses of each policy, and the quantity of each license."""
         return (quantity, 1) if self.rule is QuantityRule.KEYS else (1, quantity)
 
 
-#: What a line makes; None where nobody has decided that.
+#: Returns what a line makes; None if that is not known.
 Resolve = Callable[[SaleLine], Made | None]
 
 
 class Line(NamedTuple):
-    """A line, and what it makes. ``is_once``: the order pays for it, and not the subscription; ``gone_at`` is
-    when it was taken out; ``sold_as`` is the key that it has in its order.
+    """A line, and what it makes. ``is_once``: the order pays for it, not the subscription; ``gone_at`` is
+    when it was removed; ``sold_as`` is its key in its order.
     """
 
     key: Key
@@ -57,7 +58,7 @@ class _Step(NamedTuple):
 
 
 def list_lines(known: Known, resolve: Resolve) -> list[Line]:
-    """The lines that are, and those that were taken out."""
+    """List the present lines, and those that were removed."""
     ordered = sorted(known.payments.values(), key=place_of)
     sales = [one for one in ordered if one.snapshots and one.paid_at is not None]
     own = [line for sale in sales for line in _list(_steps_of(sale.snapshots, sale.order), resolve)]
@@ -78,13 +79,13 @@ def list_lines(known: Known, resolve: Resolve) -> list[Line]:
 def _merge(
     began: int, first: Mapping[str, Mapping[Key, SaleLine]], parts: Mapping[str, Snapshots]
 ) -> list[_Step]:
-    """The steps of all parts of a subscription as one."""
+    """Merge the steps of all parts of a subscription."""
     now = dict(first)
     steps = [_Step(began, _join(now))]
     changes = [(step, part) for part, some in parts.items() for step in _steps_of(some)]
     for step, part in sorted(changes, key=lambda one: (one[0].at, one[1])):
         now[part] = step.lines
-        # Of one moment, there is one step.
+        # Changes at the same moment are one step.
         is_same = len(steps) > 1 and steps[-1].at == step.at
         steps[len(steps) - is_same :] = [_Step(step.at, _join(now))]
     return steps
@@ -101,8 +102,8 @@ def _steps_of(snapshots: Snapshots, order: str = "") -> list[_Step]:
 def _align(
     sales: Sequence[Payment], parts: Mapping[str, Snapshots], resolve: Resolve
 ) -> dict[Key, tuple[str, Key, SaleLine]]:
-    """The lines of orders that the subscription goes on with, by their keys: its part, the key there, and
-    the line. A line that it never listed has its own key.
+    """Find the lines of orders that the subscription continues, by their keys: the part, the key in it, and
+    the line. A line that the subscription never listed has its own key.
     """
     taken: dict[Key, tuple[str, Key, SaleLine]] = {}
     for sale in sales:
@@ -121,7 +122,7 @@ def _align(
 
 
 def _find_listed(line: SaleLine, parts: Mapping[str, Snapshots], used: set[str]) -> tuple[str, str] | None:
-    """The part and the number under which a line was listed first: by its number, its price, another ref."""
+    """Find the part and number under which a line was first listed: by number, price, or another ref."""
     listed = [
         (part, one)
         for part, snapshots in sorted(parts.items())
@@ -136,12 +137,12 @@ def _find_listed(line: SaleLine, parts: Mapping[str, Snapshots], used: set[str])
 
 
 def is_same_price(one: SaleLine, other: SaleLine) -> bool:
-    """Whether they are for the same price or variation."""
+    """Whether both lines are for the same price or variation."""
     return one.refs[:1] == other.refs[:1]
 
 
 def _is_like(line: SaleLine, parts: Mapping[str, Snapshots], resolve: Resolve) -> bool:
-    """Whether the subscription has begun with a line of the same product."""
+    """Whether the subscription began with a line of the same product."""
     firsts = [resolve(one) for snapshots in parts.values() for one in snapshots[0].lines]
     made = resolve(line)
     return made is not None and any(one is not None and one.products & made.products for one in firsts)
@@ -177,8 +178,8 @@ def _made(line: SaleLine, resolve: Resolve) -> Made:
 
 
 def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
-    """The steps without lines that nothing is known to be made of: such a line is as it was before, and one
-    that is new leaves what it may stand for as that was.
+    """Yield the steps without the lines of which it is not known what they make: such a line stays as it was,
+    and a new one leaves the removed line that it may replace as that was.
     """
     before: Mapping[Key, SaleLine] = {}
     stands_for: dict[Key, Key] = {}
@@ -200,8 +201,8 @@ def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
 def _find_other(
     key: Key, made: Made, gone_at: int, new: Iterable[tuple[int, Key, SaleLine]], resolve: Resolve
 ) -> tuple[int, Key, SaleLine] | None:
-    """The line in whose place another came, of the same product, at about that time: what switches a
-    subscription takes the line out of one and puts it into another.
+    """Find the line that replaced a removed one: of the same product, and added at about that time, for a
+    switch removes the line from one subscription and adds it to another.
     """
     near = (one for one in new if abs(one[0] - gone_at) <= _SWITCHED_WITHIN and one[1] != key)
     return next((one for one in near if _made(one[2], resolve).products & made.products), None)

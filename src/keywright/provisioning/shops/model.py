@@ -1,4 +1,4 @@
-"""Connections to shops, what a shop's event means, and what is kept of it."""
+"""Connections to shops, the events that shops send, and their stored form."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-#: The product of a mapping that stands for every product that has no entry.
+#: The product in a mapping entry that stands for every product without an entry.
 ANY_PRODUCT = "*"
 
 
@@ -21,26 +21,26 @@ class Shop(StrEnum):
     GENERIC = "generic"
 
 
-#: These shops make the secret; the others are given one.
+#: The shops that generate the secret of a webhook; the others are given one.
 MAKE_SECRETS = frozenset({Shop.STRIPE, Shop.PADDLE})
 
 
 class Mode(StrEnum):
-    """Test events make nothing, unless the connection is a test one; and the other way round."""
+    """Whether a connection is for live or for test events; events of the other kind make nothing."""
 
     LIVE = "live"
     TEST = "test"
 
 
 class QuantityRule(StrEnum):
-    """What a quantity buys: so many licenses, or one license for so many times the devices."""
+    """What a quantity buys: one license per unit, or one license with the devices multiplied."""
 
     KEYS = "keys"
     DEVICES = "devices"
 
 
 class Does(StrEnum):
-    """What a product of the shop does: makes licenses, or renews or upgrades the one that is named."""
+    """What a product of the shop does: make licenses, or renew or upgrade the license that is named."""
 
     MAKE = "make"
     RENEW = "renew"
@@ -48,15 +48,16 @@ class Does(StrEnum):
 
 
 class OnCancel(StrEnum):
-    """When the licenses of a subscription end that was canceled: with what was paid, or then."""
+    """When the licenses of a canceled subscription end: when the paid time ends, or at once."""
 
     PAID_UNTIL = "paid_until"
     AT_ONCE = "at_once"
 
 
 class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a product of the shop makes. ``product`` is one of the texts in ``SaleLine.refs``, or
-    ``ANY_PRODUCT``; without a policy, it makes no license, and of a bundle, one of each policy.
+    """An entry of a connection's mapping. ``product`` is one of the texts in ``SaleLine.refs``, or
+    ``ANY_PRODUCT``. Without a policy, the product makes no license; with several (a bundle), it makes one
+    license of each.
     """
 
     product: str
@@ -67,20 +68,20 @@ class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def all_policy_ids(self) -> tuple[int, ...]:
-        """All policies that are named."""
+        """All policies of the entry."""
         return () if self.policy_id is None else (self.policy_id, *self.more_policy_ids)
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
-        """The policies of the licenses that each unit makes."""
+        """The policies of which each unit makes a license."""
         return self.all_policy_ids if self.does is Does.MAKE else ()
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """A shop that sends its events here. Its secrets are not part of it.
+    """A connection to a shop that sends its events here. It does not contain its secrets.
 
-    ``url`` is the address of a shop that has no API address of its own (WooCommerce: the site).
-    ``paid_states`` are the order states that make licenses, where the shop's module lets vendors choose.
+    ``url`` is the address of a shop whose API has no common address (WooCommerce: the site). ``paid_states``
+    are the order states that make licenses, if the shop's module lets vendors choose.
     """
 
     id: int
@@ -90,28 +91,28 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     mapping: tuple[MappedProduct, ...] = ()
     url: str | None = None
     paid_states: tuple[str, ...] = ()
-    #: Whether buyers get the mail *your license*, and its template where it is not the usual one.
+    #: Whether buyers get the mail *your license*, and its template, None for the default one.
     sends_mail: bool = True
     mail_template: str | None = None
     on_cancel: OnCancel = OnCancel.PAID_UNTIL
-    #: Names in the metadata of a sale: of the buyer's external ID, and of what licenses get of it.
+    #: Keys in a sale's metadata: the one with the buyer's external ID, and those that are copied to licenses.
     external_id_name: str | None = None
     metadata_names: tuple[str, ...] = ()
     has_api_key: bool = False
-    #: The events that the shop was not asked to send; None where it was not asked for them yet.
+    #: The events that the shop is not set up to send; None if the shop was not asked yet.
     missing_topics: tuple[str, ...] | None = None
-    #: When the last event came, and how many have failed in a row since.
+    #: When the last event was received, and how many events in a row are unmatched.
     last_event_at: datetime | None = None
     failures: int = 0
     created_at: datetime
     updated_at: datetime
 
 
-# --- what an event means --------------------------------------------------------------------------
+# --- the content of events ------------------------------------------------------------------------
 
 
 class Buyer(msgspec.Struct, frozen=True):
-    """Who bought. ``language`` is a tag like ``pt-BR``, as the shop sends it."""
+    """The buyer. ``language`` is a tag like ``pt-BR``, as the shop sends it."""
 
     email: str
     name: str | None = None
@@ -120,10 +121,10 @@ class Buyer(msgspec.Struct, frozen=True):
 
 class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of an order, or of a subscription. ``number`` identifies it among the lines, and is the same
-    whenever the shop reports it. ``refs`` are looked for in the connection's mapping, in this order: price,
-    variation, product, SKU, where the shop has them. ``recurs``: whether the subscription that the order
-    begins pays for it again; None where the shop does not state it. ``license_ref``: which license it renews
-    or upgrades.
+    in every report of the shop. ``refs`` are looked up in the connection's mapping, in this order: price,
+    variation, product, SKU, if the shop has them. ``recurs``: whether the subscription that starts
+    with the order pays for the line again; None if the shop does not state it. ``license_ref`` identifies the
+    license to renew or upgrade.
     """
 
     number: str
@@ -135,11 +136,11 @@ class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
-    """An order is paid. It makes a license for every line and unit that has none yet.
+    """A paid order. It makes a license for every line and unit that has none yet.
 
-    ``order`` is the text by which later events (a refund) name this payment. With ``subscription``, it is
-    the first payment of that; ``until`` is the end of the time paid, where the event has it;
-    ``needs_period``: another event is to state it; ``metadata`` are texts and numbers.
+    ``order`` is the text by which later events (a refund) refer to this payment. With ``subscription``, it is
+    that subscription's first payment; ``until`` is the end of the paid time, if the event states it;
+    ``needs_period``: another event will state it. The values in ``metadata`` are texts and numbers.
     """
 
     order: str
@@ -152,12 +153,12 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
 
 
 class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
-    """A payment of a subscription: its licenses are good until then. ``order`` is the text by which a refund
-    names this payment; the first payment of the subscription may be told so, too. Without it, the shop says
-    until when the newest of the payments is that it told of otherwise. A payment without ``until`` is for no
-    period: the difference when a subscription changes. ``lines`` are those that were paid, where it says so.
-    ``is_change``: it is such a difference, and ``until`` is the end of the period that goes on: a refund of
-    the payment does not take that away.
+    """A payment of a subscription, whose licenses are valid until ``until``. ``order`` is the text by which a
+    refund refers to this payment; the subscription's first payment may be reported as a renewal, too. Without
+    ``order``, the event states the end of the period of the newest payment that was reported separately. A
+    payment without ``until`` pays for no period, but for the difference when a subscription changes.
+    ``lines`` are the paid lines, if the shop states them. ``is_change``: the payment is such a difference,
+    and ``until`` is the end of the current period, which a refund of the payment does not take away.
     """
 
     subscription: str
@@ -170,7 +171,7 @@ class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
 class SaleState(StrEnum):
     """The state of an order or a subscription.
 
-    ``grace``: a payment failed, and the shop tries again; ``suspended``: unpaid, paused, disputed;
+    ``grace``: a payment failed, and the shop retries it; ``suspended``: unpaid, paused or disputed;
     ``ended``: the subscription has ended; ``refunded``: in full, or charged back for good.
     """
 
@@ -182,8 +183,8 @@ class SaleState(StrEnum):
 
 
 class Fact(StrEnum):
-    """What a state of a payment is about; the values are the names of fields of ``Payment``. A refund is
-    undone by nothing but a refund that was canceled (``ACTIVE``), a dispute by nothing but its end.
+    """The aspect of a payment that a state is about; the values are the names of fields of ``Payment``. Only
+    a canceled refund (``ACTIVE``) undoes a refund, and only the end of a dispute undoes the dispute.
     """
 
     ORDER = "state"
@@ -192,8 +193,8 @@ class Fact(StrEnum):
 
 
 class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
-    """An order, or a subscription, has this state since the event's ``at``. One of both is given: a refund
-    is of an order (the payment), a pause of a subscription, whose state is about no ``fact``.
+    """An order, or a subscription, has this state since the event's ``at``. Exactly one of both is given: a
+    refund is about an order (the payment), a pause about a subscription, for which ``fact`` is not used.
     """
 
     state: SaleState
@@ -203,9 +204,9 @@ class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
 
 
 class Lines(msgspec.Struct, frozen=True, tag="lines", kw_only=True):
-    """The lines of a subscription, whole, as they are from the event's ``at`` on; with its state and the end
-    of the time paid, where the shop says them in one. ``part`` distinguishes the subscriptions of one order,
-    where this is named by that. ``is_asked``: the shop's API states it.
+    """All lines of a subscription, from the event's ``at`` on, with its state and the end of the paid time,
+    if the event states them. ``part`` distinguishes the subscriptions of one order, if ``subscription`` is
+    the ID of that order. ``is_asked``: the lines are an answer of the shop's API.
     """
 
     subscription: str
@@ -217,7 +218,7 @@ class Lines(msgspec.Struct, frozen=True, tag="lines", kw_only=True):
 
 
 class Nothing(msgspec.Struct, frozen=True, tag="nothing"):
-    """The event changes nothing here. ``reason`` is for people, a few words."""
+    """The event changes nothing here. ``reason`` explains it to people, in a few words."""
 
     reason: str = ""
 
@@ -228,12 +229,12 @@ Change = Sale | Renewal | StateChange | Lines | Nothing
 class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event, as the shop's module reads it.
 
-    ``id`` is what two deliveries of the same event share: the shop's event ID or, where there is none, a
-    text of order, state and its time. ``at`` is the shop's own time of the change (not of the delivery),
-    aware, with fractions of a second where the shop has them; None where it has none: then the time of
-    the event's first arrival counts. ``needs_api`` says that ``complete`` has to
-    ask the shop before the change can be made; ``lookup`` is what it needs for that. ``note`` is what else
-    the event says, which nothing follows from: a few words.
+    ``id`` is the same for all deliveries of an event: the shop's event ID or, if there is none, a text of
+    order, state and its time. ``at`` is the shop's own time of the change (not of the delivery), aware, with
+    fractions of a second if the shop has them; None if the shop states none: then the time at which the event
+    was first received counts. ``needs_api``: ``complete`` has to call the shop's API before the change can be
+    made; ``lookup`` is what it needs for that. ``note`` names, in a few words, what else the event states
+    that Keywright does not follow.
     """
 
     id: str
@@ -247,17 +248,17 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableOrder(msgspec.Struct, frozen=True):
-    """An order of a shop's list that cannot be read: ``body`` is what ``read`` does not understand."""
+    """An order of a shop's list that cannot be read: ``body`` is what ``read`` rejects."""
 
     body: bytes
     reason: str
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- what is stored -------------------------------------------------------------------------------
 
 
 class EventState(StrEnum):
-    """``waiting``: for its turn, or another attempt; ``unmatched``: for a person; ``done``; ``ignored``: it
+    """``waiting``: for processing, or for another attempt; ``unmatched``: for a person; ``ignored``: it
     changes nothing here.
     """
 
@@ -268,7 +269,7 @@ class EventState(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an event is unmatched or ignored, waits for another attempt, or has changed nothing."""
+    """Why an event is unmatched or ignored, waits for another attempt, or changed nothing."""
 
     UNREADABLE = "unreadable"
     NO_ADDRESS = "no_address"
@@ -289,12 +290,12 @@ class Reason(StrEnum):
     SHOP_REFUSED = "shop_refused"
     FAILED = "failed"
     FORGOTTEN = "forgotten"
-    #: Ignored.
+    #: For ignored events.
     NOT_NEEDED = "not_needed"
     OTHER_MODE = "other_mode"
     NOT_LICENSED = "not_licensed"
     ALREADY_REFUNDED = "already_refunded"
-    #: Done, and nothing was changed, or what was changed by hand stays.
+    #: For events that are done, but changed nothing, or left what was changed by hand.
     KEPT_BY_HAND = "kept_by_hand"
     ALREADY_SO = "already_so"
     OLDER = "older"
@@ -306,8 +307,8 @@ class Reason(StrEnum):
 
 
 class Again(IntEnum):
-    """Whether a person has asked for another attempt at an event: one that overwrites what was done by hand,
-    or one that does not.
+    """Whether a person has asked for another attempt at an event: ``OVERWRITE`` replaces what was done by
+    hand, ``KEEP`` does not.
     """
 
     NO = 0
@@ -316,8 +317,8 @@ class Again(IntEnum):
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that a shop sent. ``happened_at`` is the shop's own time; ``detail`` is for people, and has
-    no address and no key.
+    """An event that a shop sent. ``happened_at`` is the shop's own time; ``detail`` is for people, and
+    contains no address and no key.
     """
 
     id: int
@@ -336,21 +337,21 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """What a shop sent: the headers that ``read`` needs, and the body."""
+    """The request of a shop: the headers that ``read`` needs, and the body."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 class RemovedSales(NamedTuple):
-    """The number of licenses that a connection has sold which was removed."""
+    """The ID of a removed connection, and the number of licenses that it has sold."""
 
     connection_id: int
     licenses: int
 
 
 class Naming(NamedTuple):
-    """Some events that name a customer, and the ID after which to continue; None behind the last one."""
+    """Some events that name a customer, and the ID after which to continue; None if there are no more."""
 
     event_ids: tuple[int, ...]
     after_id: int | None
@@ -365,7 +366,7 @@ class OpenedConnection(msgspec.Struct, frozen=True):
 
 
 class OpenedEvent(msgspec.Struct, frozen=True):
-    """A stored event with its payload, None once that was forgotten, and its connection."""
+    """A stored event, its payload, None if that was deleted, and its connection."""
 
     stored: StoredEvent
     payload: Payload | None

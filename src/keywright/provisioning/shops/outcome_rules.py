@@ -1,4 +1,4 @@
-"""What became of an event, in words: what changed, or the fact that made nothing change. Pure."""
+"""Describe the outcome of an event: what changed, or the fact due to which nothing changed. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from keywright.provisioning.shops.rules import Known, is_proration, payment_ref,
 from keywright.provisioning.shops.sold_model import Payment, Snapshots
 from keywright.provisioning.shops.unit_rules import Held
 
-#: What changed, and for how many licenses.
+#: Descriptions of changes, each with the number of licenses that it applies to.
 Notes = Mapping[str, int]
 _TERMS = {"quantity": "quantity", "policy_id": "policy", "times_activated_max": "devices"}
 _LONGER = "until"
@@ -20,7 +20,7 @@ _STATUSES = {Status.ACTIVE: "active", Status.INACTIVE: "suspended", Status.DISAB
 
 
 class Outcome(NamedTuple):
-    """What became of an event; it is looked at once more at ``look_at``."""
+    """The outcome of an event, which is checked again at ``look_at``."""
 
     state: model.EventState
     reason: model.Reason | None = None
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 def note_changes(license: License, changes: Mapping[str, Any], *, is_over: bool) -> list[str]:
-    """What a change of a license is, in a few words each."""
+    """Describe the changes of a license, in a few words each."""
     if is_over:
         return ["ended"]
     notes = []
@@ -50,12 +50,12 @@ def _note_expiry(before: datetime | None, after: datetime | None) -> str:
 
 
 def describe(notes: Notes) -> str:
-    """The changes as a text: ``2 licenses: made; 1 license: until 2027-01-01 00:00:00``."""
+    """Return the notes as text: ``2 licenses: made; 1 license: until 2027-01-01 00:00:00``."""
     return "; ".join(f"{n} license{'' if n == 1 else 's'}: {word}" for word, n in notes.items())
 
 
 def is_other(notes: Notes) -> bool:
-    """Whether the buyer has other licenses than before, and no new keys."""
+    """Whether the buyer's licenses have changed, without new keys."""
     changed = any(one.startswith((*_TERMS.values(), "ended", "other")) for one in notes)
     return changed and not {"made", _STATUSES[Status.ACTIVE]} & {*notes}
 
@@ -66,7 +66,7 @@ def is_longer(notes: Notes) -> bool:
 
 
 def add_notes(notes: Notes, more: Collection[str]) -> Notes:
-    """With one more license, about which this is to be reported."""
+    """Add the notes about one more license."""
     return dict(Counter(notes) + Counter(more))
 
 
@@ -76,7 +76,7 @@ def add_notes(notes: Notes, more: Collection[str]) -> Notes:
 def find_fact(
     change: model.Sale | model.Renewal | model.StateChange | model.Lines, at: int, known: Known, note: str
 ) -> Outcome:
-    """The fact that let an event change nothing."""
+    """Find the fact due to which an event changed nothing."""
     ref = payment_ref(change) or ""
     payment = known.payments.get(ref, Payment(order=ref))
     newest = _newest(change, payment, known)
@@ -101,7 +101,7 @@ def _done(reason: model.Reason, detail: str | None) -> Outcome:
 def _newest(
     change: model.Sale | model.Renewal | model.StateChange | model.Lines, payment: Payment, known: Known
 ) -> int:
-    """When the newest statement about what the event is about was made."""
+    """Return the time of the newest report about the object of the event."""
     subscription = known.subscription
     match change:
         case model.Lines():
@@ -125,8 +125,8 @@ def _last(snapshots: Snapshots) -> int:
 
 
 def compare_paid(paid: Collection[model.SaleLine], lines: Collection[Line], resolve: Resolve) -> str | None:
-    """``paid for 10, holds 3`` where what was paid for is not what the subscription has; None where it is, or
-    nobody knows what was paid for.
+    """Return ``paid for 10, holds 3`` if what was paid for is not what the subscription has; None if it is,
+    or if it is not known what was paid for.
     """
     wanted, held = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
     for one in paid:
@@ -144,8 +144,8 @@ def compare_paid(paid: Collection[model.SaleLine], lines: Collection[Line], reso
 def compare_held(
     paid: Collection[model.SaleLine], held: Held, once: Collection[Key], resolve: Resolve
 ) -> str | None:
-    """``paid for 10, holds 3`` where the licenses are not those of these lines. Licenses of lines that were
-    paid ``once`` are not compared; one that a person deleted or ended counts as held.
+    """Return ``paid for 10, holds 3`` if the licenses are not those of these lines. Licenses of lines that
+    were paid ``once`` are not compared; one that a person deleted or ended counts as held.
     """
     wanted, holds = Counter[int | None](), Counter[int | None]()
     for one in paid:

@@ -1,6 +1,6 @@
-"""What the events of a shop make of payments, subscriptions and licenses. Pure.
+"""Derive payments, subscriptions, and what licenses should be, from the events of a shop. Pure.
 
-Events may come twice, late, and in any order: what is kept are facts with the shop's own time, and what a
+Events may arrive twice, late, and in any order. So facts are stored with the shop's own time, and what a
 license should be is derived from all of them.
 """
 
@@ -21,7 +21,7 @@ Stateful = TypeVar("Stateful", Payment, Subscription)
 
 
 class Unset(Enum):
-    """No value: nothing is stated about an expiry."""
+    """Marks an expiry that no report states."""
 
     UNSET = "unset"
 
@@ -30,9 +30,10 @@ UNSET = Unset.UNSET
 
 
 class Wanted(NamedTuple):
-    """What a license should be by the shop's reports. While these state no expiry, the terms give one; the
-    end of a subscription ends the license, unless it expires before, and without the ``grace`` of its terms.
-    One that goes on after its end, from ``resumed_at``, does not expire before that.
+    """What a license should be by the shop's reports. Unless these state an expiry, the terms give one. The
+    end of a subscription, ``ended_at``, ends the license, unless it expires earlier. ``has_grace``: whether
+    the grace of its terms applies. If the subscription resumed, at ``resumed_at``, ends that are not later
+    are ignored.
     """
 
     status: Status
@@ -42,16 +43,14 @@ class Wanted(NamedTuple):
     resumed_at: datetime | None = None
 
     def expiry(self, of_terms: datetime | None) -> datetime | None:
-        """The expiry of a license that has this one by its terms; None for never."""
+        """Return the expiry of a license that has the expiry ``of_terms`` by its terms; None is never."""
         expires_at = of_terms if self.expires_at is UNSET else self.expires_at
         found = [one for one in (expires_at, self.ended_at) if one is not None]
         return min((one for one in found if self.resumed_at is None or one > self.resumed_at), default=None)
 
 
 class Known(NamedTuple):
-    """What is known of a payment and of a subscription, with the payments of that, each by what the shop
-    calls it.
-    """
+    """The known facts: payments, by the text by which the shop refers to each, and their subscription."""
 
     payments: Mapping[str, Payment] = {}
     subscription: Subscription | None = None
@@ -61,7 +60,7 @@ class Known(NamedTuple):
 
 
 def payment_ref(change: model.Change) -> str | None:
-    """Under what the payment is kept that a change is about; None where it is about a subscription alone."""
+    """Return the key of the payment that a change is about; None if it is about a subscription only."""
     if isinstance(change, model.Renewal | model.Lines) and change.until is not None:
         return getattr(change, "order", None) or period_ref(change.subscription, change.until)
     return getattr(change, "order", None)
@@ -70,7 +69,7 @@ def payment_ref(change: model.Change) -> str | None:
 def learn(
     known: Known, change: model.Sale | model.Renewal | model.StateChange | model.Lines, at: int
 ) -> Known:
-    """What is known after a change: after the same changes the same, in whatever order they came."""
+    """Add a change to the known facts. The result depends on the set of changes, not on their order."""
     if isinstance(change, model.Lines):
         return _learn_lines(known, change, at)
     if isinstance(change, model.Renewal) and change.is_change and change.until is not None:
@@ -121,7 +120,7 @@ def _with_change(
 def _with_state(
     before: Stateful, state: model.SaleState, at: int, fact: model.Fact = model.Fact.ORDER
 ) -> Stateful:
-    """With this state, if it is newer by the shop's clock; at the same moment, the worse one."""
+    """Set this state, if it is newer by the shop's clock; of two at the same moment, the worse one counts."""
     rank, before_at = _RANK[getattr(before, fact.value)], getattr(before, f"{fact.value}_at")
     is_newer = at > before_at or (at == before_at and _RANK[state] > rank)
     return replace(before, **{fact.value: state, f"{fact.value}_at": at}) if is_newer else before
@@ -131,13 +130,13 @@ _RANK = {state: rank for rank, state in enumerate(model.SaleState)}
 
 
 def _state_of(payment: Payment) -> model.SaleState:
-    """The worst of what is true of a payment."""
+    """Return the worst state of the payment's aspects."""
     return max(payment.state, payment.refund, payment.dispute, key=_RANK.__getitem__)
 
 
 def subscription_of(known: Known) -> Subscription | None:
-    """The subscription, which was active when each of its payments was made first, and when the shop last
-    stated a period whose payment it does not name.
+    """Return the subscription. It was active when each of its payments was made, and when the shop last
+    reported a period whose payment it does not name.
     """
     found = known.subscription
     for one in known.payments.values():
@@ -149,8 +148,8 @@ def subscription_of(known: Known) -> Subscription | None:
 
 
 def adopt(known: Known, ref: str, other: Known) -> Known:
-    """What is known of the subscription ``ref``, with what is known of another one that goes on with it: the
-    shop names that by an order that changed this one.
+    """Add to the known facts of the subscription ``ref`` those of another one that continues it: the shop
+    names the other one by the order that changed this one.
     """
     new = other.subscription
     if new is None:
@@ -164,7 +163,7 @@ def adopt(known: Known, ref: str, other: Known) -> Known:
 
 
 def begins_grace(before: Known, after: Known) -> bool:
-    """Whether a payment of the subscription has failed: shops report it several times."""
+    """Whether the subscription enters grace with this event: shops report a failed payment several times."""
     was, now = subscription_of(before), subscription_of(after)
     has_failed = now is not None and now.state is model.SaleState.GRACE
     return has_failed and (was is None or was.state is not model.SaleState.GRACE)
@@ -174,7 +173,7 @@ def begins_grace(before: Known, after: Known) -> bool:
 
 
 def period_ref(subscription: str, until: datetime) -> str:
-    """Under what a period is kept whose payment the shop does not name."""
+    """Return the key of a period whose payment the shop does not name."""
     return f"{subscription} {until:%Y-%m-%d %H:%M:%S}"
 
 
@@ -188,17 +187,17 @@ def _reported_at(payment: Payment) -> int:
 
 
 def is_proration(payment: Payment) -> bool:
-    """Whether the payment was for no period: for the difference when a subscription changed."""
+    """Whether the payment pays for no period, but for the difference when a subscription changed."""
     return payment.is_proration and payment.until is None and not payment.snapshots
 
 
 def place_of(payment: Payment) -> tuple[int, datetime, str]:
-    """Its place among others: of two at the same moment, the one for the later period is last."""
+    """Return the sort key of a payment: of two at the same moment, the one for the later period is last."""
     return _reported_at(payment), payment.until or datetime.min.replace(tzinfo=UTC), payment.order
 
 
 class _Paid(NamedTuple):
-    """The payments in their order, those of them that are good, and the periods that are."""
+    """The named payments in order, those of them that are not refunded, and the periods that are not."""
 
     named: Sequence[Payment]
     good: Sequence[Payment]
@@ -213,8 +212,8 @@ def _list_paid(known: Known) -> _Paid:
 
 
 def wanted(known: Known, on_cancel: model.OnCancel = model.OnCancel.PAID_UNTIL) -> Wanted:
-    """What the licenses should be that were bought with the first of these payments, and renewed with the
-    others.
+    """Derive what the licenses should be that were bought with the first of these payments, and renewed with
+    the others.
     """
     paid, subscription = _list_paid(known), subscription_of(known)
     states = [] if subscription is None else [(subscription.state, subscription.state_at)]
@@ -223,7 +222,7 @@ def wanted(known: Known, on_cancel: model.OnCancel = model.OnCancel.PAID_UNTIL) 
     if not (paid.good or paid.periods) or model.SaleState.REFUNDED in found:
         return Wanted(Status.DISABLED)
     until = _paid_until(paid)
-    # Grace is for a payment that fails, not for one that was taken back.
+    # Grace is for a failed payment, not for a refunded one.
     has_grace = _state_of(paid.named[-1]) is not model.SaleState.REFUNDED if paid.named else True
     if model.SaleState.SUSPENDED in found:
         return Wanted(Status.INACTIVE, until, has_grace=has_grace)
@@ -235,21 +234,21 @@ def wanted(known: Known, on_cancel: model.OnCancel = model.OnCancel.PAID_UNTIL) 
 
 
 def list_good(known: Known, order: str) -> list[int]:
-    """When an order, and each later period of its subscription, was paid, but for payments that are refunded,
-    disputed or taken back.
+    """List when an order, and each later period of its subscription, was paid, without payments that are
+    refunded, disputed or ended.
     """
     first = known.payments.get(order)
     if first is None or first.paid_at is None:
         return []
     paid = _list_paid(known if first.subscription is not None else Known({order: first}))
     good = [one for one in paid.good if _state_of(one) in (model.SaleState.ACTIVE, model.SaleState.GRACE)]
-    # The first period is that of the order.
+    # The order paid for the first period.
     later = sorted(paid.periods, key=place_of)[1:] if len(paid.named) == 1 else []
     return [*(one.paid_at for one in good if one.paid_at is not None), *map(_reported_at, later)]
 
 
 def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
-    """Where the subscription had ended and goes on since: no end that is past then."""
+    """If an ended subscription has resumed, record when, and remove an expiry that had passed then."""
     if subscription is None or not 0 < subscription.ended_at < subscription.state_at:
         return want
     resumed_at = to_moment(subscription.state_at)
@@ -258,14 +257,15 @@ def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
 
 
 def wanted_once(known: Known, order: str) -> Wanted:
-    """What the licenses of lines should be that this order alone pays for."""
+    """Derive what the licenses of lines should be that only this order pays for."""
     payment = replace(known.payments[order], subscription=None, until=None)
     return wanted(Known({order: payment}))
 
 
 def wanted_gone(known: Known, gone_at: int, on_cancel: model.OnCancel) -> Wanted:
-    """What the licenses should be of a line that was taken out then: they end as those of a subscription that
-    ended. A period that was paid within the hour before was paid without the line, if another was before.
+    """Derive what the licenses of a line should be that was removed at ``gone_at``: they end like those of a
+    subscription that ended. A period that was paid within the hour before counts as paid without the line, if
+    an earlier one was paid.
     """
     want, end = wanted(known, on_cancel), to_moment(gone_at)
     if on_cancel is model.OnCancel.PAID_UNTIL:
@@ -281,8 +281,8 @@ def wanted_gone(known: Known, gone_at: int, on_cancel: model.OnCancel) -> Wanted
 
 
 def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Payment]:
-    """The periods, but for those whose payments were refunded: where these do not name them, the earliest
-    that ended later.
+    """Return the periods whose payments were not refunded. A refunded payment that does not state its period
+    was for the earliest one that ended after the payment.
     """
     periods = {one.until: one for one in known.payments.values() if _is_period(one)}
     for refunded in (one for one in named if _state_of(one) is model.SaleState.REFUNDED):
@@ -293,8 +293,8 @@ def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Paymen
 
 
 def _paid_until(paid: _Paid) -> datetime | Unset:
-    """The end of the paid time by the newest payment or period. Where none has one, until the next payment
-    after the last one that is good, which was refunded; or the end of a refunded one.
+    """Return the end of the paid time by the newest payment or period. If none states it: the time of the
+    next payment after the last good one, which was refunded, or else the latest end of a refunded payment.
     """
     reported = [
         (_reported_at(one), one.until) for one in (*paid.good, *paid.periods) if one.until is not None
@@ -309,12 +309,12 @@ def _paid_until(paid: _Paid) -> datetime | Unset:
 
 
 def to_moment(milliseconds: int) -> datetime:
-    """The moment, in whole seconds, so many milliseconds after 1970."""
+    """Return the moment so many milliseconds after 1970, in whole seconds."""
     return datetime.fromtimestamp(milliseconds // 1000, UTC)
 
 
 def find_mapped(mapping: Collection[model.MappedProduct], line: model.SaleLine) -> model.MappedProduct | None:
-    """What this line makes: by the first of its refs that the mapping has, or by the entry for any."""
+    """Find the mapping entry for a line: that of its first ref with an entry, or the one for any product."""
     by_product = {one.product: one for one in mapping}
     found = (by_product[ref] for ref in (*line.refs, model.ANY_PRODUCT) if ref in by_product)
     return next(found, None)

@@ -1,4 +1,4 @@
-"""Apply the events of shops: make licenses for sales, and change them as payments come and go."""
+"""Apply the events of shops: make licenses for sales, and change them with payments and subscriptions."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -44,33 +44,33 @@ from keywright.provisioning.shops.sold_model import (
     is_contradicted,
 )
 
-#: The most licenses that one transaction makes, and changes: others wait for it.
+#: The most licenses that one transaction makes, and that it changes: other commands wait for it.
 _AT_ONCE, _CHANGED_AT_ONCE = 100, 200
-#: When what a subscription has paid for is compared with what it has: shops send one before the other.
+#: The time before what a subscription paid for is compared with what it has: shops send these separately.
 _LOOK_AFTER = timedelta(hours=1)
 SoldChange = Sale | Renewal | StateChange | Lines
 
 
 class Why(Enum):
-    """Why an event is to be worked on again, at once."""
+    """Why to apply an event again at once."""
 
     #: A part of the licenses was made, or changed.
     MORE = auto()
-    #: It is about licenses that the command has not locked.
+    #: The event is about licenses that the command has not locked.
     NOT_LOCKED = auto()
-    #: The shop's API is to be asked what is true.
+    #: The shop's API has to be asked which of two reports is true.
     ASK = auto()
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """The event is to be worked on again; ``notes`` are what has changed so far."""
+    """The event has to be applied again; ``notes`` are what has changed so far."""
 
     why: Why
     notes: Notes = {}
 
 
 class Selling:
-    """Work on one event of a connection, which is locked."""
+    """Applies one event of a connection, which is locked."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Selling:
         self._sold: list[SoldLicense] = []
         self._subscription: str | None = None
         self._problem: Outcome | None = None
-        #: Whether a license kept what was done by hand.
+        #: Whether a license kept a later expiry that was set by hand.
         self._is_kept = False
 
     def apply(self) -> Outcome | Unfinished:
@@ -124,7 +124,7 @@ class Selling:
         return self._hold(change, known, held, begins_grace=rules.begins_grace(before, known))
 
     def look_again(self) -> Outcome | None:
-        """Look once more at an event that is done: None where what it announced has come."""
+        """Check again whether what a finished event announced has arrived; None if it has."""
         change = self._resolve()
         if isinstance(change, Nothing):
             return None
@@ -132,7 +132,7 @@ class Selling:
         return self._find_missing(change, known, held)
 
     def _resolve(self) -> Change:
-        """The change, of the subscription that goes on under the name that it has here."""
+        """Return the change; for a subscription with another name here, with that name."""
         change = self._command.event.change
         if isinstance(change, Nothing) or change.subscription is None:
             return change
@@ -147,7 +147,7 @@ class Selling:
         return rules.adopt(known, change.subscription, other)
 
     def _read(self, change: SoldChange) -> tuple[Known, unit_rules.Held]:
-        """What is known, and what is held."""
+        """Read the known facts, and the lines and licenses that are held."""
         number, ref = self._connection.id, rules.payment_ref(change)
         known = sold_store.find_known(self._tx, number, ref, change.subscription)
         payment = known.payments.get(ref or "", Payment(order=""))
@@ -164,18 +164,18 @@ class Selling:
         return is_contradicted(known.subscription.snapshots.get(change.part, ()), snapshot)
 
     def _without_sold(self, change: Renewal | StateChange | Lines) -> Outcome:
-        """What becomes of an event whose sale has not come, or made nothing."""
+        """Return the outcome of an event whose sale was not received, or made nothing."""
         if isinstance(change, Renewal):
             return Outcome(EventState.UNMATCHED, Reason.UNKNOWN_ORDER, change.subscription)
         if self._command.event.needs_api:
-            # The shop may call the payment otherwise, and would have to be asked how.
+            # The shop may use another ID for the payment, and would have to be asked for it.
             return Outcome(EventState.UNMATCHED, Reason.API_KEY_MISSING)
         return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, event_rules.order_of(change))
 
     # --- lines ------------------------------------------------------------------------------------
 
     def _find_problem(self, change: SoldChange, held: unit_rules.Held) -> Outcome | None:
-        """What is wrong with a line; the others make their licenses."""
+        """Find what is wrong with a line; the other lines make their licenses."""
         if not isinstance(change, Sale | Lines):
             return None
         is_sale = isinstance(change, Sale)
@@ -193,7 +193,7 @@ class Selling:
         return next((one for one in found if one is not None), None)
 
     def _diagnose(self, line: SaleLine, resolve: Resolve) -> Outcome | None:
-        """Why it is not known what a line makes."""
+        """Explain why it is not known what a line makes."""
         mapped = rules.find_mapped(self._connection.mapping, line)
         detail = ", ".join(line.refs[:4])
         if mapped is None and resolve(replace(line, quantity=1)) is None:
@@ -209,7 +209,7 @@ class Selling:
     def _hold(
         self, change: SoldChange, known: Known, held: unit_rules.Held, *, begins_grace: bool
     ) -> Outcome | Unfinished:
-        """Let the lines have what they should; returns what became of the event."""
+        """Give the lines the licenses that they should have; return the outcome of the event."""
         now = self._command.context.now
         resolve = self._holding.resolver(held, is_sold_now=isinstance(change, Sale))
         todo = unit_rules.plan(known, list_lines(known, resolve), held, self._connection.on_cancel, now)
@@ -245,7 +245,7 @@ class Selling:
         sold_store.save_lines(self._tx, self._connection.id, own)
 
     def _add_problem(self, reason: Reason, detail: str | None = None) -> None:
-        """The event waits for a person; the first problem is the one that is shown."""
+        """Let the event wait for a person; the first problem is the one that is shown."""
         self._problem = self._problem or Outcome(EventState.UNMATCHED, reason, detail)
 
     def _find_outcome(self, change: SoldChange, known: Known) -> Outcome:
@@ -256,7 +256,7 @@ class Selling:
         return fact._replace(reason=Reason.KEPT_BY_HAND) if self._is_kept else fact
 
     def _find_missing(self, change: SoldChange, known: Known, held: unit_rules.Held) -> Outcome | None:
-        """What a sale or a renewal announced, and has not come."""
+        """Find what a sale or a renewal announced that has not arrived."""
         if isinstance(change, Sale) and change.needs_period:
             is_there = any(one.until is not None for one in known.payments.values())
             return None if is_there else Outcome(EventState.UNMATCHED, Reason.NO_PERIOD, change.subscription)
@@ -272,12 +272,12 @@ class Selling:
     # --- licenses ---------------------------------------------------------------------------------
 
     def _change_all(self, aims: Iterable[tuple[unit_rules.Unit, unit_rules.Aim]]) -> bool:
-        """Make licenses what the shop wants, but for what was done by hand. Returns whether none is left."""
+        """Change licenses as the shop reports, except what was done by hand; return whether none is left."""
         changed: dict[int, SoldLicense] = {}
         amount = 0
         for unit, aim in aims:
             if unit.license is None:
-                # It was deleted by hand, and counts as held: see ``apply_to_restored``.
+                # A license that was deleted by hand counts as held: see ``apply_to_restored``.
                 now_sold = replace(unit.sold, is_over=aim.is_over)
             elif amount >= _CHANGED_AT_ONCE:
                 break
@@ -292,7 +292,7 @@ class Selling:
         return amount < _CHANGED_AT_ONCE
 
     def _change(self, license: License, decided: unit_rules.Decided) -> bool:
-        """Change a license; returns whether it is another one now."""
+        """Change a license; return whether anything changed."""
         if decided.is_refused:
             kept = () if decided.written is None else decided.written.kept
             self._add_problem(Reason.CHANGED_BY_HAND, ", ".join(kept) or "status or expiry")
@@ -307,12 +307,12 @@ class Selling:
         return True
 
     def _with_event(self, unit: unit_rules.Unit, decided: unit_rules.Decided) -> SoldLicense:
-        """Note a report about a license; one that is usable again is in the mail with keys."""
+        """Note the event for a license that is usable again: the mail with keys includes it."""
         is_restored = unit.sold.status == Status.DISABLED and decided.changes.get("status") == Status.ACTIVE
         return replace(decided.sold, event_id=self._command.event_id) if is_restored else decided.sold
 
     def _make_all(self, new: Iterable[unit_rules.NewUnits], customer: CustomerReference) -> bool:
-        """Make the licenses that are missing; returns whether none is left."""
+        """Make the missing licenses; return whether none is left."""
         left = _AT_ONCE
         for one in new:
             policy = one.aim.policy
@@ -328,7 +328,7 @@ class Selling:
         return True
 
     def _make(self, new: unit_rules.NewUnits, policy: Policy, customer: CustomerReference) -> None:
-        """Make these licenses of a line."""
+        """Make licenses of a line."""
         wanted, line, now = new.aim.wanted, new.line, self._command.context.now
         terms = unit_rules.terms_for(policy, new.aim.quantity, has_grace=wanted.has_grace)
         of_terms = expiry_of_new(policy.terms, now)
@@ -371,7 +371,7 @@ class Selling:
         self._notes = dict(self._notes) | {"made": self._notes.get("made", 0) + len(sold)}
 
     def _find_buyer(self, change: SoldChange) -> CustomerReference | None:
-        """The buyer of a sale; of a subscription that changes, the customer of its licenses."""
+        """Find the buyer of a sale; for a subscription that changes, the customer of its licenses."""
         if not isinstance(change, Sale):
             customer_id = self._mails.find_customer(self._sold)
             return None if customer_id is None else CustomerReference(id=customer_id)

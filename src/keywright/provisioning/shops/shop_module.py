@@ -1,4 +1,4 @@
-"""What the module of a shop does, and how its API is asked."""
+"""The interface of a shop's module, and the client for a shop's API."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,79 +17,80 @@ if TYPE_CHECKING:
 
 
 class ApiAccess(msgspec.Struct, frozen=True):
-    """Where a shop's API is, and the headers that every call to it has."""
+    """The URL of a shop's API, and the headers of every call to it."""
 
     url: str
     headers: Mapping[str, str] = {}
 
 
 class ShopApi(Protocol):
-    """Asks the API of a shop. Made by ``client.open_api``; calls have a timeout, answers a largest size."""
+    """The API of a shop, opened by ``open_api``; calls have a timeout, and answers a maximum size."""
 
     def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
-        """The decoded JSON at this path below the API's address (``/v1/charges/ch_1``).
+        """Return the decoded JSON at this path below the API's URL (``/v1/charges/ch_1``).
 
-        Raises ``ShopUnavailable`` where another attempt may help (no answer, no JSON, 429, 5xx), and
-        ``ShopRefused`` where not (401, 403, 404).
+        Raises ``ShopUnavailable`` if another attempt may help (no answer, no JSON, 429, 5xx), and
+        ``ShopRefused`` otherwise (401, 403, 404).
         """
 
 
 class ShopModule(Protocol):
-    """The functions of a shop's module. All are pure but those that are given an API. ``TOPICS`` are the
-    events that a connection needs, for subscriptions that change, too.
+    """The functions of a shop's module. All are pure except those that get an API. ``TOPICS`` are the events
+    that a connection needs, including those for subscriptions that change.
 
-    ``headers`` have lower-case names. A body may contain anything: ``read`` raises ``UnreadableEvent``
-    for what is not as documented, and nothing else.
+    Names in ``headers`` are in lower case. A body may contain anything: for a body that is not as documented,
+    ``read`` raises ``UnreadableEvent``, and nothing else.
     """
 
     TOPICS: frozenset[str]
 
     def is_ping(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Whether this is a call that the shop sends to try the address, without a signature: it is answered
-        with 200, and nothing is stored.
+        """Whether this is the unsigned call by which the shop tests the address: it is answered with 200, and
+        nothing is stored.
         """
 
     def verify(self, headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-        """Check the signature over the raw body, in constant time, before anything of it is parsed. Raises
+        """Check the signature over the raw body, in constant time, before the body is parsed. Raises
         ``BadSignature``.
         """
 
     def read(self, headers: Mapping[str, str], body: bytes, connection: Connection) -> Sequence[ShopEvent]:
-        """The events in a body, in the shop's order: most shops send one. Raises ``UnreadableEvent``."""
+        """Return the events in a body, in the shop's order; mostly one. Raises ``UnreadableEvent``."""
 
     def find_api(self, connection: Connection, api_key: str) -> ApiAccess | None:
-        """Where to ask; None for a shop without an API, or a connection without the address that it needs."""
+        """Return the access to the API; None if the shop has no API, or the connection lacks its address."""
 
     def complete(self, event: ShopEvent, api: ShopApi) -> ShopEvent:
-        """The event with what the webhook left out; only for events that have ``needs_api``. Raises
+        """Return the event with what the webhook left out; only for events with ``needs_api``. Raises
         ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
         """
 
     def list_orders(
         self, api: ShopApi, connection: Connection, since: datetime
     ) -> Iterator[ShopEvent | UnreadableOrder]:
-        """An event for each order that changed since then, oldest first, each with the ``id`` that
-        ``read`` gives the same event. Raises as ``complete``; an order that cannot be read stops no other.
+        """Yield an event for each order that changed since then, oldest first, each with the ``id`` that
+        ``read`` gives the same event. Raises what ``complete`` does; an order that cannot be read stops no
+        other.
         """
 
     def list_running(self, api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
-        """An event for each subscription that runs, with all of its lines. Raises as ``complete``."""
+        """Yield an event for each running subscription, with all lines. Raises what ``complete`` does."""
 
     def list_topics(self, api: ShopApi, connection: Connection) -> frozenset[str] | None:
-        """The events that the shop was asked to send to this connection; None where it cannot be asked.
-        Raises as ``complete``.
+        """Return the events that the shop is set up to send to this connection; None if its API cannot tell.
+        Raises what ``complete`` does.
         """
 
 
-#: How long one question may take, in seconds, and how many bytes its answer may have.
+#: The timeout of a call, in seconds, and the maximum size of its answer, in bytes.
 TIMEOUT = 10.0
 MAX_BYTES = 4 * 1024**2
-#: These statuses may be others in a while.
+#: Statuses with which a call is retried later.
 _PASSING = frozenset({408, 409, 425, 429})
 
 
 class HttpApi:
-    """The API of one shop. Redirects are not followed: the API key goes to no other host."""
+    """The API of one shop. Redirects are not followed, so that the API key is sent to no other host."""
 
     def __init__(self, client: "httpx.Client", timeout: float) -> None:
         self._client = client
@@ -110,19 +111,19 @@ class HttpApi:
         try:
             return msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            # A page about maintenance of the site, for example.
+            # For example, the maintenance page of the site.
             raise ShopUnavailable(f"no JSON for {path}") from None
 
     def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes, str]:
-        """The status, the body as it came, and ``Retry-After``. Each wait for bytes has a timeout, and so has
-        the whole answer, with its headers.
+        """Return the status, the undecoded body, and ``Retry-After``. Each wait for bytes has a timeout, and
+        so has the whole answer, including its headers.
         """
         with (
             _deadline(self._client, self._timeout),
             self._client.stream("GET", path, params=parameters) as answer,
         ):
             body = bytearray()
-            # A few bytes that are compressed can become very many.
+            # Undecoded: a few compressed bytes can expand to very many.
             for chunk in answer.iter_raw():
                 body += chunk
                 if len(body) > MAX_BYTES:
@@ -132,7 +133,7 @@ class HttpApi:
 
 @contextmanager
 def _deadline(client: "httpx.Client", seconds: float) -> Iterator[None]:
-    """Hang up when this takes longer: no wait for bytes is long, but they may come one by one."""
+    """Close the client after so many seconds: a server may send byte after byte, without a single timeout."""
     timer = Timer(seconds, client.close)
     timer.daemon = True
     timer.start()
@@ -144,7 +145,7 @@ def _deadline(client: "httpx.Client", seconds: float) -> Iterator[None]:
 
 @contextmanager
 def open_api(access: ApiAccess, *, timeout: float = TIMEOUT) -> Iterator[ShopApi]:
-    """Ask this API until the end of the block."""
+    """Open this API until the end of the block."""
     import httpx
 
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Keywright"}

@@ -1,4 +1,4 @@
-"""What is kept of the reports of shops: payments, subscriptions, and the licenses that were sold.
+"""The stored facts from shops: payments, subscriptions, and the licenses that were sold.
 
 Times of the shop are in milliseconds since 1970.
 """
@@ -14,8 +14,8 @@ from keywright.provisioning.shops.model import Does, QuantityRule, SaleLine, Sal
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The lines of an order, or of a subscription, from a moment on, by their numbers. ``is_asked``: the
-    shop's API stated them.
+    """The lines of an order, or of a subscription, from a moment on, sorted by their numbers. ``is_asked``:
+    they are an answer of the shop's API.
     """
 
     at: int
@@ -23,13 +23,14 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     is_asked: bool = False
 
 
-#: What a shop stated of the same lines, the oldest first.
+#: A shop's reports of the same lines, oldest first.
 Snapshots = tuple[Snapshot, ...]
 
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a payment: when it was made, and the newest state of each fact; ``paid_at`` is None
-    while only a state is known. A sale has ``snapshots`` of its lines; ``is_proration``: it is for no period.
+    """The known facts of a payment: when it was made, and the newest state of each aspect; ``paid_at`` is
+    None while only a state is known. A sale has ``snapshots`` of its lines; ``is_proration``: it pays for no
+    period.
     """
 
     order: str
@@ -47,7 +48,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a subscription: its state and since when, when it last ended, and what it stated of
+    """The known facts of a subscription: its state, and since when; when it last ended; and the snapshots of
     its lines, by part (see ``Lines``).
     """
 
@@ -59,10 +60,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoldLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that makes licenses, and what it makes: that is fixed when it is sold, and while its price
-    stays. ``listed_as`` is the number that the order ``listed_in`` gives it, or the subscription, where that
-    lists its lines and ``listed_in`` is "". ``is_known`` is false for one of which older versions have kept
-    nothing.
+    """A line that makes licenses, and what it makes, which is fixed when it is sold and for as long as its
+    price stays the same. ``listed_as`` is its number in the order ``listed_in``, or in the subscription, if
+    that lists its lines; ``listed_in`` is "" then. ``is_known`` is false for a line of which an older version
+    of Keywright stored nothing.
     """
 
     order: str
@@ -77,9 +78,9 @@ class SoldLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
-    """A license that a line made, with the last report of it, and the expiry that it has by its
-    terms, while that states none. ``item`` counts the policies of a bundle. ``is_over``: the line has fewer
-    licenses now, or others. ``event_id`` is the event that last made, restored or changed it.
+    """A license that a line made, with the shop's last report of it, and the expiry by its terms, which
+    counts until a report states one. ``item`` is the index of the policy in a bundle. ``is_over``: the line
+    now has fewer licenses, or others. ``event_id`` is the event that last made, restored or changed it.
     """
 
     order: str
@@ -99,7 +100,7 @@ class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LicenseBefore(msgspec.Struct, frozen=True, kw_only=True):
-    """What a license was before its first later purchase."""
+    """A license as it was before its first later purchase."""
 
     expires_at: datetime | None
     policy_id: int | None
@@ -107,8 +108,8 @@ class LicenseBefore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaterPurchase(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of an order that renews a license by so many days for each unit, or upgrades it to a policy, as
-    fixed when it is sold.
+    """A line of an order that renews a license by so many days for each unit, or upgrades it to a policy;
+    both are fixed when it is sold.
     """
 
     connection_id: int
@@ -124,28 +125,29 @@ class LaterPurchase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """What distinguishes it from others."""
+        """The unique key."""
         return self.connection_id, self.order, self.line
 
 
-#: The most snapshots that are kept, and how long one is that repeats its neighbors: shops send events late.
+#: The largest number of snapshots, and how long one that repeats its neighbors is kept, as events may be
+#: late.
 _MAX_SNAPSHOTS, _REPEATED = 200, timedelta(days=30) // timedelta(milliseconds=1)
 
 
 def a_snapshot(at: int, lines: Iterable[SaleLine], *, is_asked: bool = False) -> Snapshot:
-    """The lines by their numbers, without their titles."""
+    """Build a snapshot: the lines sorted by their numbers, without their titles."""
     return Snapshot(at, tuple(replace(one, title="") for one in sorted(lines, key=_number)), is_asked)
 
 
 def is_contradicted(snapshots: Snapshots, new: Snapshot) -> bool:
-    """Whether another statement is of the same moment, and the shop's API was not asked which is true."""
+    """Whether another report is of the same moment, and the shop's API was not asked which is true."""
     same = (one for one in snapshots if one.at == new.at)
     return any(one.lines != new.lines and not (one.is_asked or new.is_asked) for one in same)
 
 
 def add_snapshot(snapshots: Snapshots, new: Snapshot) -> Snapshots:
-    """With this one, in the order of the shop's clock. Of two at the same moment, what the shop's API said
-    counts, else the larger quantity of each line.
+    """Add a snapshot, in the order of the shop's clock. Of two at the same moment, the answer of the shop's
+    API counts, otherwise the larger quantity of each line.
     """
     for one in snapshots:
         if one.at == new.at:
@@ -166,7 +168,7 @@ def _merge_snapshots(one: Snapshot, other: Snapshot) -> Snapshot:
 
 
 def _shorten(snapshots: Sequence[Snapshot]) -> Snapshots:
-    """Without old ones that repeat what was stated before and after them."""
+    """Remove old snapshots that equal the ones before and after them."""
     recent = snapshots[-1].at - _REPEATED
     inner = [
         here

@@ -1,4 +1,4 @@
-"""The licenses of each line: which there should be, and what has to be changed and made for that. Pure."""
+"""Plan the licenses of each line: which there should be, and what to change and to make. Pure."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -20,8 +20,8 @@ from keywright.provisioning.shops.sold_model import SoldLicense, SoldLine
 
 
 class Unit(NamedTuple):
-    """A license that was sold, None where it is deleted; the policy that the shop last gave it, and its own,
-    which a person may have chosen.
+    """A sold license, None if it is deleted; the policy that the shop last gave it, and its own, which a
+    person may have chosen.
     """
 
     sold: SoldLicense
@@ -31,20 +31,20 @@ class Unit(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether a person deleted or ended it: it counts as held."""
+        """Whether a person deleted or ended the license: it still counts as held."""
         if self.license is None:
             return True
         return self.license.status == Status.DISABLED != self.sold.status
 
     @property
     def place(self) -> tuple[bool, bool, int]:
-        """Its place among those that stay, when there are too many."""
+        """The sort key by which licenses stay if there are too many: live, with devices, low number first."""
         has_devices = self.license is not None and self.license.times_activated > 0
         return self.is_dead, not has_devices, self.sold.number
 
 
 class Held(NamedTuple):
-    """The lines that were sold, and their licenses."""
+    """The sold lines, and their licenses."""
 
     lines: Collection[SoldLine]
     units: Collection[Unit]
@@ -65,7 +65,7 @@ class Aim(NamedTuple):
 
 
 class NewUnits(NamedTuple):
-    """Licenses to make, with numbers from ``first`` on."""
+    """Licenses to make, numbered from ``first``."""
 
     line: SoldLine
     item: int
@@ -75,7 +75,7 @@ class NewUnits(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What has to be kept of lines, what licenses are to be, and which have to be made."""
+    """The lines to store, what each license is to be, and the licenses to make."""
 
     lines: list[SoldLine]
     aims: list[tuple[Unit, Aim]]
@@ -84,8 +84,8 @@ class Plan(NamedTuple):
 
 class Decided(NamedTuple):
     """The changes of a license, the terms that a rule writes, and the shop's latest report of it.
-    ``is_refused``: a change would undo what was done by hand; ``is_kept``: the license keeps a later expiry
-    that was set by hand.
+    ``is_refused``: a change would overwrite what was done by hand; ``is_kept``: the license keeps a later
+    expiry that was set by hand.
     """
 
     changes: Mapping[str, Any]
@@ -105,9 +105,10 @@ def build_resolver(
     *,
     is_sold_now: bool = False,
 ) -> Resolve:
-    """What lines make: those that were sold what they did, while their price stays, others by the mapping; so
-    do those that made nothing, where they are sold now. Lines with a quantity below one, of policies that
-    cannot be used, and with limits that no license can have make nothing that is known.
+    """Build the function that returns what a line makes. A sold line makes what it made before, as long as
+    its price stays the same; any other follows the mapping, with ``is_sold_now`` also one that made nothing.
+    The result is None for a quantity below one, for policies that cannot be used, and for limits that no
+    license can have.
     """
     lines = [one for one in held.lines if one.is_known and (one.policy_ids or not is_sold_now)]
     fixed = {one.refs[:1]: (one.policy_ids, one.rule) for one in lines}
@@ -134,8 +135,8 @@ def build_resolver(
 
 
 def plan(known: rules.Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, now: datetime) -> Plan:
-    """What has to be done so that these lines have what they should. What the subscription lists before
-    its sale has come makes no license.
+    """Plan what to do so that these lines have the licenses that they should. Lines that the subscription
+    lists before its sale was received make no licenses.
     """
     found, matched = Plan([], [], []), _match(lines, held)
     sales = sorted((one for one in known.payments.values() if one.snapshots), key=rules.place_of)
@@ -154,7 +155,7 @@ def plan(known: rules.Known, lines: Sequence[Line], held: Held, on_cancel: OnCan
         _plan_line(found, line, kept, held, want, is_needed=is_needed)
     rest = [one for one in held.lines if one not in matched.values()]
     for sold in rest:
-        # Of a line that is known and is not any more, another one has taken the place.
+        # A known line that is not listed any more was replaced by another.
         is_over = sold.is_known and bool(lines)
         want = rules.Wanted(Status.DISABLED) if is_over else rules.wanted(known, on_cancel)
         found.aims.extend((unit, Aim(want, is_over=is_over)) for unit in held.of_line(sold))
@@ -162,7 +163,7 @@ def plan(known: rules.Known, lines: Sequence[Line], held: Held, on_cancel: OnCan
 
 
 def _match(lines: Sequence[Line], held: Held) -> dict[int, SoldLine]:
-    """What was sold for each line, by its place: by its number, else its price, another ref, its product."""
+    """Find the sold line for each line, by index: by its number, else its price, another ref, its product."""
     matched: dict[int, SoldLine] = {}
     free = list(held.lines)
 
@@ -201,7 +202,7 @@ def _wanted_of(known: rules.Known, line: Line, on_cancel: OnCancel) -> rules.Wan
 
 
 def _line_to_keep(line: Line, sold: SoldLine | None, order: str, held: Held) -> SoldLine:
-    """What is kept of a line from now on."""
+    """Return the line to store."""
     fields: dict[str, Any] = {
         "listed_in": line.key[0],
         "listed_as": line.key[1],
@@ -218,7 +219,7 @@ def _line_to_keep(line: Line, sold: SoldLine | None, order: str, held: Held) -> 
 
 
 def _made_before(made: Made, units: Collection[Unit]) -> Made:
-    """What a line makes that was sold before this was kept: the policies of its licenses stay."""
+    """Return what a line makes that was sold by an older version: its licenses keep their policies."""
     policies = {one.policy.product_id: one.policy for one in units if one.policy is not None}
     return made._replace(policies=tuple(policies.get(one.product_id, one) for one in made.policies))
 
@@ -246,7 +247,7 @@ def _plan_line(
 
 
 def _may_have(unit: Unit, policy: Policy, ids: Collection[int]) -> bool:
-    """Whether a license is one of this policy, or may become one: those of the line's other policies stay."""
+    """Whether a license has this policy, or may get it: those with another policy of the line keep theirs."""
     before = unit.policy
     if before is None or before.id == policy.id:
         return True
@@ -257,22 +258,21 @@ def _may_have(unit: Unit, policy: Policy, ids: Collection[int]) -> bool:
 
 
 def terms_for(policy: Policy, quantity: int, *, has_grace: bool) -> Terms:
-    """The terms of a license of this policy. Raises ``InvalidTerms`` for limits that no license can have."""
+    """Return the terms of a license of this policy. Raises ``InvalidTerms`` for limits beyond the maximum."""
     terms = terms_rules.multiply_terms(policy.terms, quantity)
     return terms if has_grace else replace(terms, grace_days=0)
 
 
 def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> Decided:
-    """The changes that make the license what the shop wants.
+    """Decide the changes that make the license what the shop reports.
 
-    What the shop reports again changes nothing. A field that has another value than the
-    shop gave it was changed by hand: a later expiry stays, everything else is refused unless a person asks
-    ``again`` for it.
+    A repeated report changes nothing. A field with another value than the shop gave it was changed by hand: a
+    later expiry stays, and any other change is refused, unless ``again`` is to overwrite it.
     """
     sold, want, is_forced = unit.sold, aim.wanted, again is Again.OVERWRITE
     if want.status not in (sold.status, license.status) and license.status != sold.status and not is_forced:
         return Decided({}, sold, is_refused=True)
-    # What a person has ended is not begun again by an earlier report.
+    # Keep the stored status, so that an earlier report does not revive what a person has ended.
     status = sold.status if unit.is_dead and want.status is Status.DISABLED else int(want.status)
     now_sold = replace(sold, status=status, is_over=aim.is_over)
     if want.status is Status.DISABLED:
@@ -300,7 +300,7 @@ def _status_of(sold: SoldLicense, license: License, want: rules.Wanted) -> dict[
 
 
 def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decided:
-    """The policy, the quantity and the terms. Where a person has chosen another policy, this gives them."""
+    """Decide the policy, the quantity and the terms. The terms are those of a policy that a person chose."""
     sold, policy, last, is_forced = (
         unit.sold,
         aim.policy or unit.policy,
@@ -331,7 +331,7 @@ def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decid
 def _names_to_write(
     before: SoldLicense, after: SoldLicense, license: License, *, is_other: bool, is_again: bool
 ) -> tuple[str, ...]:
-    """The terms that a rule writes now: with another policy, all of them."""
+    """Return the names of the terms that a rule writes now: all of them with another policy."""
     if is_other:
         return Terms.__struct_fields__
     names = set(terms_rules.set_by_hand(license.rule_terms)) if is_again else set()
@@ -343,8 +343,8 @@ def _names_to_write(
 
 
 def _terms_expire_at(unit: Unit, license: License, aim: Aim) -> datetime | None:
-    """The expiry by the terms; they may have given one since, with the first activation. Those of another
-    policy give another one.
+    """Return the expiry by the terms, which the first activation may have set since. Another policy gives
+    another one.
     """
     sold, policy = unit.sold, aim.policy
     is_other = unit.policy is not None and policy is not None and unit.policy.id != policy.id
@@ -357,8 +357,8 @@ def _terms_expire_at(unit: Unit, license: License, aim: Aim) -> datetime | None:
 def _decide_expiry(
     sold: SoldLicense, license: License, want: datetime | None, *, is_forced: bool
 ) -> datetime | rules.Unset | None:
-    """The expiry that the license gets; ``UNSET`` where that would undo what was done by hand."""
-    # Where the shop has stated none, the terms may have given one since.
+    """Return the expiry for the license; ``UNSET`` if that would overwrite what was done by hand."""
+    # If the shop has stated none, the terms may have set one since.
     is_by_hand = sold.expires_at is not None and license.expires_at != sold.expires_at
     if not is_by_hand or is_forced:
         return want
