@@ -1,1 +1,1 @@
-"""Importers: licenses from other systems."""
+"""Importers of licenses from other systems."""

@@ -1,4 +1,4 @@
-"""The columns of tables of licenses: which field each of them is, and how its values are read."""
+"""The columns of tables of licenses: which field each column is, and how its values are parsed."""
 
 import re
 from collections import Counter
@@ -14,15 +14,15 @@ from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import OWN_FIELDS, LicenseFields, LicenseSource, Status, parse_status
 from keywright.provisioning.customers import parse_email, parse_language
 
-#: Programs that read JSON as JavaScript does confuse larger ids.
+#: Programs that parse JSON numbers as JavaScript does confuse larger IDs.
 MAX_ID = 2**53 - 1
-#: A column with this prefix is one key of the metadata.
+#: The prefix of a column that is one member of the metadata.
 METADATA = "metadata."
-#: The column with the reason why a line could not be used. It is written, and never read.
+#: The column with the reason why a line could not be used. It is written, but never read.
 ERROR = "error"
 _UNIX_TIME = re.compile(r"\d{9,10}", re.ASCII)
 
-#: The values of a column that stand for others, in lower case; None is no value.
+#: The words in a column that stand for other values, in lower case; None is no value.
 Words = Mapping[str, Mapping[str, str | None]]
 
 
@@ -33,7 +33,7 @@ class Preset(NamedTuple):
     words: Words
 
 
-#: The names of each field in tables, without capitals and punctuation: the first is the house's own.
+#: The names of each field in tables, without capitals and punctuation; the first is Keywright's own.
 _NAMES = {
     "key": "licensekey key license serial serialnumber serialkey productkey activationkey licensecode",
     "id": "id licenseid",
@@ -64,12 +64,12 @@ _NAMES = {
     "rule_terms": "ruleterms",
     "activations": "activations activationdata",
 } | {name: name.replace("_", "") for name in OWN_FIELDS}
-#: Names of columns that may have numbers, or something else.
+#: Names of columns that may contain IDs, or something else.
 _LOOSE_NAMES = {"order": "order_id", "customer": "customer_id"}
-#: Names of columns that are a customer's, if anything.
+#: Names of columns that belong to a customer, if to anything.
 _NAMES_OF_PEOPLE = {"customer": "customer_name", "name": "customer_name", "language": "customer_language"}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
-#: Words that every table may have.
+#: Words that any table may contain.
 WORDS: Words = {
     "expires_at": {"never": None, "lifetime": None},
     "times_activated_max": {"unlimited": None},
@@ -79,8 +79,8 @@ WORDS: Words = {
 def assign_fields(
     names: Sequence[str], given: Mapping[str, str], preset: Preset | None = None
 ) -> list[str | None]:
-    """The field of each column: of those that are ``given`` by name, or that the preset has; of the others,
-    without a preset, by their names. None is not used. Raises ``ValueError``.
+    """Return the field of each column: the ``given`` one, or the preset's; without a preset, by the column's
+    name. A column with None is not used. Raises ``ValueError``.
     """
     wanted = {name.strip().lower(): _parse_field(field) for name, field in given.items()}
     columns = [name.strip().lower() for name in names]
@@ -101,9 +101,9 @@ def assign_fields(
 def guess_fields(
     names: Sequence[str], preset: Preset | None = None, *, is_loose: bool = False
 ) -> list[str | None]:
-    """The field of each column, for a person to check: where two could be the same field, the first is it.
-    ``is_loose``: a column "Order" has IDs of orders, if no other column has. A column "Customer" has their
-    IDs then, else their names.
+    """Guess the field of each column, for a person to check: if two columns could be the same field, the
+    first is it. ``is_loose``: a column "Order" contains IDs of orders, unless another column does. A column
+    "Customer" then contains their IDs, otherwise their names.
     """
     try:
         fields = assign_fields(names, {}, preset)
@@ -121,7 +121,7 @@ def guess_fields(
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """The fields of columns: ``Serial=key,Ends=expires_at``. Raises ``ValueError``."""
+    """Parse the fields of columns: ``Serial=key,Ends=expires_at``. Raises ``ValueError``."""
     pairs = [part.rpartition("=") for part in text.split(",")]
     if not all(name.strip() and equals for name, equals, _ in pairs):
         raise ValueError("must be COLUMN=FIELD, and more of them after commas")
@@ -131,7 +131,7 @@ def parse_map(text: str) -> dict[str, str]:
 
 
 def _parse_field(text: str) -> str | None:
-    """A field by its name; nothing is none."""
+    """Parse the name of a field; an empty text is None."""
     field = _guess(text)
     if text.strip() and field is None:
         raise ValueError(f"there is no field {text.strip()}")
@@ -146,7 +146,7 @@ def _guess(name: str) -> str | None:
 
 
 def _refuse_twice(names: Sequence[str], fields: list[str | None]) -> None:
-    """Of two columns for one field, that with the field's own name is meant; without one, raise."""
+    """Resolve two columns for one field: the one with the field's own name is meant; without one, raise."""
     for field in [one for one, count in Counter(fields).items() if one is not None and count > 1]:
         places = [place for place, one in enumerate(fields) if one == field]
         own = [place for place in places if _letters(names[place]) in (_letters(field), _own_name(field))]
@@ -166,7 +166,7 @@ def _own_name(field: str) -> str:
 
 
 def field_name(field: str) -> str:
-    """The name of a field for people."""
+    """Return the name of a field as it is shown to people."""
     names = {"key": "license_key", "valid_for_days": "valid_for", "quantity": "sold_quantity"}
     return names.get(field, field)
 
@@ -192,11 +192,11 @@ def _parse_status(value: object) -> int:
 
 
 def _parse_time(value: object) -> datetime | None:
-    """As over v2; also with UTC at its end, and as a number of seconds since 1970."""
+    """Parse a time as over v2, also with a final UTC, or as a number of seconds since 1970."""
     return _parse_time_text(value) if isinstance(value, str) else parsing.parse_time(value)
 
 
-# The times of many lines are the same.
+# Many lines have the same times, so they are cached.
 @lru_cache(maxsize=8192)
 def _parse_time_text(text: str) -> datetime | None:
     if _UNIX_TIME.fullmatch(text):
@@ -205,7 +205,7 @@ def _parse_time_text(text: str) -> datetime | None:
 
 
 def _parse_person(parse: Callable[[str], str]) -> Callable[[object], str | None]:
-    """The parser of a text about a customer; an empty one is none."""
+    """Return the parser of a text about a customer; an empty text is None."""
 
     def parse_value(value: object) -> str | None:
         if not isinstance(value, str | None):
@@ -228,7 +228,7 @@ def _parse_id(value: object) -> int | None:
 
 
 def _parse_product(value: object) -> int | None:
-    """The ID of a product; names and codes are words for it (``Defaults.products``)."""
+    """Parse the ID of a product; its name and code are words for the ID (``Defaults.products``)."""
     try:
         return _parse_number(value)
     except ValueError:
@@ -246,7 +246,7 @@ def _parse_any(value: object) -> object:
     return value
 
 
-#: How a value of each field is read; raises ``ValueError`` with what is wrong.
+#: The parser of each field; raises ``ValueError`` with the problem.
 PARSERS: dict[str, Callable[[object], Any]] = {
     "key": _parse_key,
     "id": _parse_id,
@@ -271,7 +271,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
 
 
 def parser_of(field: str) -> Callable[[object], Any]:
-    """The function that reads a value of this field. Objects and lists are read later, as a whole."""
+    """Return the parser of this field. Objects and lists are parsed later, as a whole."""
     return PARSERS.get(field, _parse_any)
 
 
@@ -280,8 +280,8 @@ _NO_END = {"0": None, "never": None, "lifetime": None}
 _NO_LIMIT = {"unlimited": None}
 
 PRESETS = {
-    # The attributes of a license in Keygen's API (https://keygen.sh/docs/api/licenses/): it has no file to
-    # download; tables of its licenses have these names.
+    # The attributes of a license in Keygen's API (https://keygen.sh/docs/api/licenses/). Keygen has no export
+    # file; tables of its licenses use these names.
     "keygen": Preset(
         columns={
             "key": "key",
@@ -314,7 +314,7 @@ PRESETS = {
         words={"status": _ALIVE},
     ),
     # Downloads › Tools › Export License Keys of Easy Digital Downloads, Software Licensing 3.6: csv_cols() in
-    # includes/admin/classes/class-sl-export-licenses.php. The end is in seconds since 1970.
+    # includes/admin/classes/class-sl-export-licenses.php. The expiry is in seconds since 1970.
     "edd": Preset(
         columns={
             "License Key": "key",
@@ -329,8 +329,8 @@ PRESETS = {
         },
         words={"status": _ALIVE, "expires_at": _NO_END, "times_activated_max": _NO_LIMIT},
     ),
-    # The CSV of sales of Gumroad: PURCHASE_FIELDS in app/services/exports/purchase_export_service.rb of
-    # https://github.com/antiwork/gumroad. Its last line, of sums, has no license key.
+    # Gumroad's CSV of sales: PURCHASE_FIELDS in app/services/exports/purchase_export_service.rb of
+    # https://github.com/antiwork/gumroad. Its last line, with the totals, has no license key.
     "gumroad": Preset(
         columns={
             "License Key": "key",

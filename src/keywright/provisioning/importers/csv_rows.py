@@ -1,4 +1,4 @@
-"""The rows of CSV files, read line by line."""
+"""Read the rows of CSV files, line by line."""
 
 import csv
 import io
@@ -8,13 +8,13 @@ from typing import BinaryIO, NamedTuple, TextIO
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.importers.columns import ERROR
 
-#: The longest line, in characters.
+#: The maximum length of a line, in characters.
 _MAX_LINE = 2**20
 
 
 class CsvRow(NamedTuple):
-    """A row: the number of its first line, its cells, and what is wrong if it is no CSV. Such a row has its
-    text and more empty cells than there are columns.
+    """A row: the number of its first line, its cells, and the problem if it is not valid CSV. Such a row has
+    its whole text in the first cell, and too many cells.
     """
 
     line: int
@@ -24,13 +24,13 @@ class CsvRow(NamedTuple):
 
 class CsvRows:
     """The rows of a CSV file in UTF-8 whose first line names its columns, separated by commas, semicolons or
-    tabs. ``name`` is that of the file.
+    tabs. ``name`` is the name of the file.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         """Read the first line. Raises ``SourceUnusable``."""
         self._name = name
-        # No text is lost: bytes that are no UTF-8 come out again as they were.
+        # Bytes that are not UTF-8 are preserved, so that rejected lines are written unchanged.
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
         self._lines = _Lines(text, name)
         first = next(self._lines, "")
@@ -44,21 +44,21 @@ class CsvRows:
             self.columns = next(self._reader, [])
         except csv.Error as problem:
             raise self.refuse(f"the first line is no CSV: {problem}") from None
-        #: The place of the column with errors.
+        #: The index of the column with errors.
         self.error = next((place for place, one in enumerate(self.columns) if is_error(one)), None)
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns; that of the column with errors is empty."""
+        """The names of the columns, with an empty name for the column with errors."""
         return ["" if is_error(one) else one for one in self.columns]
 
     @property
     def text(self) -> str:
-        """The text of the row that was read last; at first, that of the columns."""
+        """The text of the row that was read last, at first that of the columns."""
         return "".join(self._lines.begun)
 
     def number_from(self, line: int) -> None:
-        """Count lines from this one: the rows are a part of a longer file."""
+        """Set the number of the next line: the rows are part of a longer file."""
         self._lines.number = line - 1
 
     def __iter__(self) -> Iterator[CsvRow]:
@@ -79,25 +79,25 @@ class CsvRows:
                 yield CsvRow(line, cells)
 
     def write(self, file: TextIO, cells: list[str], reason: str, *, is_first: bool) -> None:
-        """Write a row with the reason why it cannot be used; before the first one, the columns. It keeps its
-        number of cells, so that it is refused again until it is mended.
+        """Write a row with the reason why it cannot be used, and the columns before the first one. The row
+        keeps its number of cells, so that it is refused again until it is corrected.
         """
         writer = csv.writer(file, delimiter=self.separator, lineterminator="\r\n")
         for row, last in ([(self.columns, ERROR)] if is_first else []) + [(cells, reason)]:
             writer.writerow([*(one for place, one in enumerate(row) if place != self.error), last])
 
     def refuse(self, reason: str) -> SourceUnusable:
-        """The refusal of the whole file."""
+        """Return the refusal of the whole file."""
         return SourceUnusable(f"{self._name}: {reason}. Nothing was imported.")
 
 
 def is_error(name: str) -> bool:
-    """Whether a column has the reasons why lines could not be used."""
+    """Whether this is the column with the reasons why lines could not be used."""
     return name.strip().lower() == ERROR
 
 
 class _Lines:
-    """The lines of a text. Those since ``begin`` are kept."""
+    """The lines of a text; those since ``begin`` are remembered."""
 
     def __init__(self, text: TextIO, name: str) -> None:
         self._text, self._name = text, name
@@ -119,11 +119,11 @@ class _Lines:
         return line
 
     def begin(self) -> None:
-        """Forget the lines that were kept."""
+        """Forget the remembered lines."""
         self.begun.clear()
 
     def unread(self, line: str) -> None:
-        """Let this line be the next one again."""
+        """Return this line again as the next one."""
         self.number -= 1
         self._unread.append(line)
         self.begun.remove(line)

@@ -1,4 +1,4 @@
-"""Decide the commands of imports; see ``rules`` for what is done with each license."""
+"""The handlers of the commands of imports; ``rules`` decides what is done with each license."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
@@ -32,12 +32,12 @@ from keywright.provisioning.store import find_by_emails, find_customers, names_o
 
 
 class Taken:
-    """What licenses here have that those of an import want, kept up with the import."""
+    """What other licenses here already have that imported ones want; kept up to date during the import."""
 
     def __init__(
         self, tx: ReadTransaction, pairs: Collection[tuple[model.ImportedLicense, License | None]]
     ) -> None:
-        """``pairs`` are the licenses that come, each with the one that is it here."""
+        """``pairs`` are the imported licenses, each with the one that it matches here."""
         wanted = {one.policy_id for one, _ in pairs if one.policy_id is not None}
         self._policies = {one for one in wanted if find_policy(tx, one) is not None}
         lines = {line for one, _ in pairs if (line := _line(one)) is not None}
@@ -55,7 +55,7 @@ class Taken:
     def leave_out(
         self, new: model.ImportedLicense, here: License | None
     ) -> tuple[model.ImportedLicense, Sequence[model.Notice]]:
-        """The license without what another one has, and the report about that."""
+        """Remove from a license what another license has, and return notices about that."""
         license_id = 0 if here is None else here.id
         lost: list[tuple[str, str]] = []
         if new.policy_id is not None and new.policy_id not in self._policies:
@@ -83,7 +83,7 @@ class Taken:
         return replace(one, fingerprint=None)
 
     def add(self, merged: Merged) -> None:
-        """Note what an imported license has."""
+        """Add what an imported license has."""
         line = order_line_hash(order_of(merged.license))
         if line is not None:
             self._lines[line] = merged.license.id
@@ -97,20 +97,20 @@ def _line(new: model.ImportedLicense) -> bytes | None:
 
 
 class People:
-    """The customers of imported licenses: found by e-mail address, else by number; or made."""
+    """The customers of imported licenses: found by e-mail address, else by ID, or made."""
 
     def __init__(self, work: LicenseWork, command: model.ImportLicenses) -> None:
         self._work, self._command = work, command
         emails = {fold_email(one.customer_email) for one in command.licenses if one.customer_email}
         self._found: dict[str | int, int] = dict(find_by_emails(work.tx, emails).items())
         numbers = {one.customer_id for one in command.licenses if one.customer_id is not None}
-        #: Those that were here before.
+        #: The customers that existed before.
         self._known = find_customers(work.tx, numbers)
 
     def add_to(
         self, new: model.ImportedLicense, here: License | None
     ) -> tuple[model.ImportedLicense, list[model.Outcome]]:
-        """The license with its customer. Nobody is made for a license that stays as it is here."""
+        """Set the customer of a license. No customer is made for a license that is not changed here."""
         is_kept = here is not None and new.updated_at <= here.updated_at
         who = fold_email(new.customer_email) if new.customer_email else new.customer_id
         if is_kept or who is None or not (new.customer_email or new.customer_name):
@@ -123,7 +123,7 @@ class People:
         return replace(new, customer_id=self._found[who], fields=fields), made
 
     def _find_or_make(self, new: model.ImportedLicense) -> tuple[int, bool]:
-        """The customer's ID, and whether there was none before; the number in the table is taken where it is
+        """Return the customer's ID, and whether the customer is new. The ID in the table is used if it is
         free, or belongs to a customer without an address.
         """
         person: dict[str, Any] = {
@@ -148,7 +148,7 @@ class People:
         try:
             made = make_customer(self._work, self._command, NewCustomer(id=free, **person))
         except AlreadyExists:
-            # Another transaction has made the customer since.
+            # Another transaction has made the customer in the meantime.
             return find_or_make(self._work, self._command, **person).id, False
         self._known[made.id] = made
         return made.id, True
@@ -159,7 +159,7 @@ IMPORTED = "license.imported"
 
 
 def import_licenses(work: LicenseWork, command: model.ImportLicenses) -> model.Imported:
-    """Import licenses and their activations, or merge them with those that are here."""
+    """Import licenses and their activations; merge those that exist here."""
     unknown = {one.id for one in command.licenses if one.id and work.find_license(one.key) is None}
     past = store.list_event_names(work.tx, unknown)
     if unknown and not command.is_dry_run:
@@ -193,7 +193,7 @@ def import_licenses(work: LicenseWork, command: model.ImportLicenses) -> model.I
 
 
 def _find_here(work: LicenseWork, new: model.ImportedLicense, past: Mapping[int, Set[str]]) -> License | None:
-    """The license that has the key; or the one that was imported with this id, and has another key by now."""
+    """Find the license with this key, or the one that was imported with this ID and has another key now."""
     here = work.find_license(new.key)
     if here is not None or new.id is None or IMPORTED not in past.get(new.id, ()):
         return here
@@ -247,7 +247,7 @@ def _outcomes(new: model.ImportedLicense, merged: Merged) -> list[model.Outcome]
 
 
 def import_generators(work: LicenseWork, command: model.ImportGenerators) -> model.Imported:
-    """Import generators. One with the same id and recipe is the same; of its other fields, the newer win."""
+    """Import generators. If one exists with the same ID and creation time, the newer version is kept."""
     stored = {one.id: one for one in policy_store.list_policies(work.tx)}
     verdicts = [_import_generator(work, command, one, stored) for one in command.generators]
     return model.Imported(tuple(model.Outcome("generator", one) for one in verdicts))
@@ -279,7 +279,7 @@ def _import_generator(
 
 
 def import_api_keys(work: LicenseWork, command: model.ImportApiKeys) -> model.Imported:
-    """Import API keys; a key that was revoked here stays revoked."""
+    """Import API keys; one that was revoked here stays revoked."""
     outcomes = []
     for one in command.api_keys:
         is_here = store.has_api_key(work.tx, one.consumer_key_hash)
@@ -309,11 +309,11 @@ def import_names(work: LicenseWork, command: model.ImportNames) -> model.Importe
 
 
 def reserve_ids(work: LicenseWork, command: model.ReserveIds) -> tuple[int, int]:
-    """Give no new license or activation the IDs of an import."""
+    """Reserve the IDs of an import."""
     return store.reserve_ids(work.tx, command.license_id, command.activation_id)
 
 
-#: Which function decides which command.
+#: The handler of each command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     model.ImportLicenses: import_licenses,
     model.ImportGenerators: import_generators,

@@ -1,5 +1,5 @@
-"""*License Manager for WooCommerce*: a row of its tables, or an answer of its v2 interface, becomes a license
-and notices of what is odd. The relay needs it, and the converter of shops.
+"""*License Manager for WooCommerce*: convert a row of its tables, or an answer of its v2 API, to a license
+and notices of problems. Used by the relay, and by the converter of shops.
 """
 
 import re
@@ -18,14 +18,14 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice
 from keywright.provisioning.policies.rules import MIN_ENTROPY_BITS, entropy_bits
 
-#: Ids over this are not kept: programs that read JSON as JavaScript does confuse them.
+#: Larger IDs are not kept: programs that parse JSON numbers as JavaScript does confuse them.
 MAX_KEPT_ID = 2**53 - 1
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _ZERO_DATE = "0000-00-00"
 _CLASSES = ((re.compile("[0-9]"), 10), (re.compile("[A-Z]"), 26), (re.compile("[a-z]"), 26))
 _MAX_SOURCE = 2**15 - 1
 
-#: The code of most errors; in a list it means that it is empty.
+#: The plugin's code for most errors; for a list, it means that the list is empty.
 DATA_ERROR = "lmfwc_rest_data_error"
 _ACTIVATIONS = "activationData"
 
@@ -33,35 +33,35 @@ _ACTIVATIONS = "activationData"
 Values = dict[str, str | None]
 Report = Callable[[Notice], None]
 
-# Many rows have the same times.
+# Many rows have the same times, so they are cached.
 _parse_time = lru_cache(maxsize=8192)(parsing.parse_time)
 
 
 class Spooled(NamedTuple):
-    """A row and the line where it stands, 0 without lines."""
+    """A row and its line number, 0 if the source has no lines."""
 
     line: int
     values: Values
 
     @property
     def place(self) -> str:
-        """The beginning of a text about the place of the row."""
+        """The beginning of a text about the row's place."""
         return place_of(self.line, "")
 
 
 def place_of(line: int, what: str) -> str:
-    """A text that names a row's place; in a database, there are no lines."""
+    """Return a text that names a row's place; a database has no lines."""
     return f"line {line}, {what}" if line else what
 
 
 class Fields:
-    """The values of a row; what cannot be used becomes None and a notice."""
+    """The values of a row; an unusable value becomes None and a notice."""
 
     def __init__(self, values: Values, place: str, report: Report) -> None:
         self._values, self.place, self._report = values, place, report
 
     def report(self, code: str, what: str = "") -> None:
-        """Give notice of something odd."""
+        """Report a problem."""
         self._report(Notice(code, self.place, what))
 
     def has(self, name: str) -> bool:
@@ -69,11 +69,11 @@ class Fields:
         return name in self._values
 
     def text(self, name: str) -> str:
-        """A text; "" for none."""
+        """Return a text; "" if there is none."""
         return self._values.get(name) or ""
 
     def cut(self, name: str, most: int) -> str:
-        """A text of at most so many characters."""
+        """Return a text, cut to so many characters."""
         text = self.text(name)
         kept = text.replace("\0", "")[:most]
         if kept != text:
@@ -83,7 +83,7 @@ class Fields:
         return kept
 
     def integer(self, name: str, most: int = parsing.MAX_ID) -> int | None:
-        """A number from 0 to ``most``."""
+        """Return a number from 0 to ``most``, or None."""
         text = self._values.get(name)
         if not text:
             return None
@@ -94,7 +94,7 @@ class Fields:
             return None
 
     def moment(self, name: str) -> datetime | None:
-        """A time."""
+        """Return a time, or None."""
         text = self._values.get(name)
         if not text:
             return None
@@ -109,17 +109,17 @@ class Fields:
 
 
 class Sealing(Protocol):
-    """The way in which rows hold license keys."""
+    """How rows store license keys."""
 
     def unseal(self, sealed: str) -> str:
-        """The license key; raises ``ValueError``."""
+        """Return the license key. Raises ``ValueError``."""
 
     def hash(self, key: str) -> str:
-        """The hash that a row with this license key has."""
+        """Return the hash that a row with this license key has."""
 
 
 class Plugin:
-    """Makes licenses of rows. ``keep_address`` decides how much of an address is stored, by its time."""
+    """Converts rows to licenses. ``keep_address`` returns the part of an IP address to store, by its time."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Plugin:
     def license(
         self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
     ) -> ImportedLicense | None:
-        """The license of a row, with its activations; None where its key cannot be used."""
+        """Convert a row to a license with its activations; None if its key cannot be used."""
         fields = Fields(row.values, f"{row.place}license {row.values.get('id')}", self._report)
         key = self._key(fields)
         if key is None:
@@ -208,7 +208,7 @@ class Plugin:
             return None
 
     def _activations(self, rows: list[Spooled]) -> list[ImportedActivation]:
-        """The activations that can be used; of several with one token, the one that changed last."""
+        """Convert the usable activations; of several with the same token, the one that changed last."""
         found: dict[str, ImportedActivation] = {}
         for row in rows:
             fields = Fields(row.values, f"{row.place}activation {row.values.get('id')}", self._report)
@@ -244,7 +244,7 @@ class Plugin:
 
 
 def _meta_data(fields: Fields) -> Mapping[str, str] | None:
-    """The meta data of an activation: an object of texts, as programs send it."""
+    """Return the metadata of an activation: an object of texts, as programs send it."""
     text = fields.text("meta_data")
     if text in ("", "[]", "{}", "null"):
         return None
@@ -260,38 +260,38 @@ def _changed_at(one: ImportedActivation) -> datetime:
 
 
 def _key_bits(key: str) -> float:
-    """The most random bits that a key of these characters can have."""
+    """Return the maximum entropy of a key with these characters, in bits."""
     alphabet = sum(size for pattern, size in _CLASSES if pattern.search(key))
     drawn = sum(one.isalnum() for one in key)
     return entropy_bits("".join(map(chr, range(alphabet))), drawn, 1) if alphabet else 4.0 * len(key)
 
 
 class PlainKeys:
-    """The interface gives license keys as they are, without hashes."""
+    """License keys as the API returns them: in plain text, without hashes."""
 
     def unseal(self, sealed: str) -> str:
-        """The license key."""
+        """Return the license key."""
         return sealed
 
     def hash(self, _key: str) -> str:
-        """No hash."""
+        """Return no hash."""
         return ""
 
 
 def read_license(item: dict[str, Any], plugin: Plugin) -> ImportedLicense | None:
-    """The license in an answer, with its activations; None where its key cannot be used."""
+    """Convert the license in an answer, with its activations; None if its key cannot be used."""
     activations = [Spooled(0, one) for one in list_activations(item)]
     return plugin.license(Spooled(0, to_row(item)), activations, {})
 
 
 def list_activations(item: dict[str, Any]) -> list[Values]:
-    """The activations of a license, as rows."""
+    """Return the activations of a license, as rows."""
     found = item.get(_ACTIVATIONS)
     return [to_row(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def to_row(item: dict[str, Any]) -> Values:
-    """A record in the columns of its table, each value as a text."""
+    """Convert a record to the columns of its table, each value as a text."""
     return {_column(name): _text(value) for name, value in item.items() if name != _ACTIVATIONS}
 
 

@@ -1,7 +1,7 @@
-"""Ask *License Manager for WooCommerce* over its v2 interface, which Keywright speaks, too.
+"""A client for the v2 API of *License Manager for WooCommerce*, which Keywright implements, too.
 
-The plugin answers errors with status 200 or 500, with web pages, or after a minute: each becomes one of two
-exceptions with a sentence.
+The plugin returns errors with status 200 or 500, as web pages, or after a minute: each is raised as one of
+two exceptions with a message.
 """
 
 import base64
@@ -20,20 +20,20 @@ import msgspec
 
 from keywright.core.parsing import parse_shop_address
 
-#: Answers above this size are kept in a file that has no name.
+#: Larger answers are stored in an unnamed temporary file.
 _MAX_IN_MEMORY = 16 * 1024**2
 _MAX_BYTES = 2 * 1024**3
 _CHUNK = 256 * 1024
-#: How long the commands wait before each further attempt, in seconds.
+#: The delays of the commands before each retry, in seconds.
 RETRY_DELAYS = (1.0, 4.0)
 
 
 class ShopUnavailable(Exception):
-    """The plugin did not answer, or something else did; the text states what happened."""
+    """The plugin did not answer, or another program did; the text states what happened."""
 
     def __init__(self, problem: str, *, is_final: bool = False) -> None:
         super().__init__(problem)
-        #: Whether another attempt would end the same way.
+        #: Whether a retry would have the same result.
         self.is_final = is_final
 
 
@@ -46,15 +46,15 @@ class ShopRefusal(Exception):
 
 
 class Answer(NamedTuple):
-    """The body of a success, and the number of pages where the answer is one of several."""
+    """The body of a successful answer, and the number of pages if it is one of several."""
 
     body: IO[bytes]
     pages: int | None
 
 
 class Limits(NamedTuple):
-    """The longest wait for the next bytes and for a whole answer, in seconds; the largest answer, in bytes;
-    and the delays before further attempts.
+    """The timeouts for the next bytes and for a whole answer, in seconds; the maximum size of an answer, in
+    bytes; and the delays before retries.
     """
 
     idle: float = 120.0
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
 
 
 class LmfwcClient:
-    """A shop's v2 interface, with an API key that may read. Safe to use from several threads."""
+    """A client for a shop's v2 API, with an API key that may read. Thread-safe."""
 
     def __init__(
         self,
@@ -75,9 +75,7 @@ class LmfwcClient:
         *,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``address`` is that of the shop, or of its interface, which ends in ``/v2``. Raises
-        ``ValueError``.
-        """
+        """``address`` is the URL of the shop, or of its API, which ends in ``/v2``. Raises ``ValueError``."""
         parts = urlsplit(parse_shop_address(address))
         self.host = parts.netloc
         self._name, self._port = parts.hostname or "", parts.port
@@ -92,20 +90,20 @@ class LmfwcClient:
         self._limits, self._pause = limits, pause
 
     def get_license(self, key: str) -> dict[str, Any]:
-        """The license with this key. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
+        """Return the license with this key. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
         license = self.get(f"licenses/{quote(key, safe='')}")
         if not isinstance(license, dict):
             raise ShopUnavailable("its answer is no license")
         return license
 
     def get(self, path: str) -> Any:
-        """The data of an answer. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
+        """Return the data of an answer. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
         with self.open(path) as answer:
             return read_data(answer.body)
 
     @contextmanager
     def open(self, path: str) -> Iterator[Answer]:
-        """The answer to a request, tried several times. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
+        """Open the answer to a request, with retries. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
         delays = [*self._limits.delays]
         with SpooledTemporaryFile(_MAX_IN_MEMORY) as file:
             while True:
@@ -119,7 +117,7 @@ class LmfwcClient:
             yield Answer(file, pages)
 
     def _ask(self, path: str, file: IO[bytes]) -> int | None:
-        """Write the body of the answer to the file; returns the number of pages."""
+        """Write the body of the answer to the file; return the number of pages."""
         connection = self._make_connection()
         try:
             connection.connect()
@@ -155,7 +153,7 @@ class LmfwcClient:
 
 
 def read_data(file: IO[bytes]) -> Any:
-    """The data of a whole answer. Raises ``ShopRefusal`` for an error with status 200."""
+    """Decode the data of an answer. Raises ``ShopRefusal`` for an error with status 200."""
     file.seek(0)
     answer = _decode(file.read())
     data = answer.get("data") if isinstance(answer, dict) else None
@@ -171,7 +169,7 @@ def _require_success(response: HTTPResponse, file: IO[bytes]) -> None:
     """Raise ``ShopRefusal`` or ``ShopUnavailable`` unless the answer is a success in JSON."""
     status = response.status
     if 300 <= status < 400:
-        # The path may have a license key in it.
+        # The path may contain a license key.
         target = urlsplit(response.headers.get("Location", ""))
         help = f" to {target.scheme}://{target.netloc}: give that address" if target.netloc else ""
         raise ShopUnavailable(f"it redirects{help}", is_final=True)
@@ -188,7 +186,7 @@ def _require_success(response: HTTPResponse, file: IO[bytes]) -> None:
 
 
 def _is_whole_object(file: IO[bytes]) -> bool:
-    """Whether the body begins and ends as a JSON object does."""
+    """Whether the body starts and ends like a JSON object."""
     size = file.seek(0, 2)
     file.seek(max(0, size - 1024))
     end = file.read().rstrip()
@@ -205,10 +203,10 @@ def _decode(body: bytes) -> Any:
 
 @contextmanager
 def _deadline(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Hang up when this takes longer: no wait for bytes is long, but they may come one by one."""
+    """Shut the connection down after so many seconds: bytes may arrive one by one, without a timeout."""
 
     def hang_up() -> None:
-        # It may be closed at this moment.
+        # The connection may be closed at this moment.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
 

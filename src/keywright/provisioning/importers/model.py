@@ -1,4 +1,4 @@
-"""The records that importers read, the commands that import them, and the report about them."""
+"""The records that importers read, the commands that import them, and the outcomes."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from keywright.licensing.licenses.model import ShownFields
 
 
 class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
-    """A place on a license there. ``id`` is kept where it is free; None asks for a new one."""
+    """A place on a license in the source. ``id`` is kept if it is free; None requests a new one."""
 
     token: str
     created_at: datetime
@@ -30,12 +30,12 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
 
 
 class ImportedLicense(ShownFields, frozen=True, gc=False):
-    """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
-    a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` is where it stands in its
-    source, for the report. A license with very many activations comes in pieces: ``is_rest`` means that
-    this is not the first. ``fields`` are those that its source has; None is all but policy, terms, order
-    details and quantity. The others stay as they are where the license is here already. The customer is found
-    by ``customer_email``, else by ``customer_id``, or made.
+    """A license in the source, with its activations, each token once. ``id`` is kept if it is free; None
+    requests a new one. ``metadata`` is as ``parsing.parse_metadata`` returns it. ``place`` is its position in
+    the source, for the report. A license with very many activations is split: ``is_rest`` marks all parts but
+    the first. ``fields`` are those that the source has; None is all except policy, terms, order details and
+    quantity. The others are not changed if the license exists here. The customer is found by
+    ``customer_email``, else by ``customer_id``, or made.
     """
 
     key: str
@@ -68,7 +68,7 @@ class ImportedLicense(ShownFields, frozen=True, gc=False):
 
 
 class ImportedGenerator(msgspec.Struct, frozen=True):
-    """A generator there; ``id`` is kept where it is free."""
+    """A generator in the source; ``id`` is kept if it is free."""
 
     id: int | None
     name: str
@@ -88,7 +88,7 @@ class ImportedGenerator(msgspec.Struct, frozen=True):
 
 
 class ImportedApiKey(msgspec.Struct, frozen=True):
-    """An API key there: its hashes, and the end of its consumer key."""
+    """An API key in the source: its hashes, and the end of its consumer key."""
 
     name: str
     permissions: str
@@ -99,7 +99,7 @@ class ImportedApiKey(msgspec.Struct, frozen=True):
 
 
 class ImportedNames(msgspec.Struct, frozen=True):
-    """Names of products or customers, by number; ``kind`` is that of ``NameKind``."""
+    """Names of products or customers, by ID; ``kind`` is a value of ``NameKind``."""
 
     kind: str
     names: Mapping[int, str]
@@ -110,19 +110,19 @@ class Verdict(StrEnum):
 
     NEW = "new"
     SAME = "same"
-    #: It exists here, and what is there is newer: taken over.
+    #: It exists here, and the source has a newer version, which is imported.
     NEWER_THERE = "newer_there"
-    #: It exists here, and what is here is newer: kept.
+    #: It exists here in a newer version, which is kept.
     NEWER_HERE = "newer_here"
-    #: It was imported before, and deleted here since: not restored.
+    #: It was imported before, and has been deleted here: it is not restored.
     DELETED_HERE = "deleted_here"
     #: It cannot be used; a notice states why.
     LEFT_OUT = "left_out"
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
-    """Something odd, and what is done about it. ``code`` is one of ``report.ODDITIES``; ``place`` is where;
-    neither has a whole license key in it.
+    """A problem in a record, and where it is. ``code`` is a key of ``run.ODDITIES``, which also states what
+    is done about it. Neither ``place`` nor ``what`` contains a whole license key.
     """
 
     code: str
@@ -131,7 +131,7 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The outcome for one record of this kind (``license``, ``activation`` …). A report counts one of those
+    """The outcome for records of one kind (``license``, ``activation`` …). A report counts only one of those
     with the same ``who``.
     """
 
@@ -149,7 +149,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Import(Command, frozen=True, kw_only=True):
-    """Import records from ``source``, such as ``lmfwc``; a dry run reports what would be done."""
+    """Import records from ``source``, such as ``lmfwc``; a dry run only reports what would be done."""
 
     cost = Cost.LONG
 
@@ -158,13 +158,13 @@ class Import(Command, frozen=True, kw_only=True):
 
 
 class ImportLicenses(Import, frozen=True, kw_only=True):
-    """Import licenses and their activations; those that are here are merged. The outcome is ``Imported``."""
+    """Import licenses and their activations; existing ones are merged. The outcome is ``Imported``."""
 
     licenses: tuple[ImportedLicense, ...]
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The licenses that have these keys or ids."""
+        """The licenses with these keys or IDs."""
         ids = [one.id for one in self.licenses if one.id is not None]
         return [*(one.key for one in self.licenses), *ids]
 
@@ -176,20 +176,20 @@ class ImportGenerators(Import, frozen=True, kw_only=True):
 
 
 class ImportApiKeys(Import, frozen=True, kw_only=True):
-    """Import API keys, whose secrets then work here, too."""
+    """Import API keys, whose secrets are valid here afterwards."""
 
     api_keys: tuple[ImportedApiKey, ...]
 
 
 class ImportNames(Import, frozen=True, kw_only=True):
-    """Import names; an ID that has one here keeps it."""
+    """Import names; an ID that has a name here keeps it."""
 
     names: ImportedNames
 
 
 class ReserveIds(Command, frozen=True, kw_only=True):
-    """Let no new license or activation have an id up to these: an import has such. The outcome is which
-    ids of activations no server has given: those after the first number, up to the second.
+    """Reserve the IDs up to these for an import: new licenses and activations get larger ones. The outcome is
+    the range of activation IDs that no server has assigned: those after the first number, up to the second.
     """
 
     cost = Cost.LONG

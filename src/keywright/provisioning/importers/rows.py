@@ -1,4 +1,4 @@
-"""Licenses out of the rows of a table, and what is kept of their addresses."""
+"""Convert the rows of a table to licenses, and decide which part of IP addresses to store."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from keywright.provisioning.importers.model import ImportedActivation, ImportedL
 
 
 def address_keeper(settings: Settings, now: datetime) -> Callable[[str, datetime], str]:
-    """Make the function that keeps as much of an address, used at a moment, as the settings allow."""
+    """Return the function that keeps the part of an address, used at a moment, that the settings allow."""
     return keeper_of(settings.ip_addresses, settings.keep_addresses_days, now)
 
 
 def keeper_of(kept: IpAddresses, days: int, now: datetime) -> Callable[[str, datetime], str]:
-    """Make the same function from these two settings."""
+    """Return the same function for these two settings."""
     oldest = now - timedelta(days=days) if days else None
 
     def keep(address: str, came_at: datetime) -> str:
@@ -35,7 +35,7 @@ def keeper_of(kept: IpAddresses, days: int, now: datetime) -> Callable[[str, dat
     return keep
 
 
-#: How much of an address that came at a moment may be kept.
+#: Returns the part of an address, used at a moment, that may be stored.
 KeepAddress = Callable[[str, datetime], str]
 _TIMES, _DAY = ("expires_at", "created_at", "updated_at"), re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TOKEN = re.compile(r"[0-9a-f]{40}")
@@ -43,15 +43,15 @@ _MAX_ADDRESS_LENGTH = 45
 _MAX_FINGERPRINT_LENGTH = 256
 _MAX_ORDER_TEXT = 255
 _ACTIVATION_TIMES = ("created_at", "updated_at", "deactivated_at")
-#: How many texts of a column are remembered: most have few.
+#: The number of texts of a column whose values are cached: most columns have few.
 _MAX_KNOWN = 1_000
 _NO_WORDS: Mapping[str, str | None] = {}
 
 
 class Defaults(NamedTuple):
-    """Facts that rows do not have: the time of making and of the last change, what is kept of addresses,
-    which ids activations may keep, in which time zone days without a time are meant, and the IDs of products
-    by their codes and names, in lower case.
+    """Values that rows lack: the time of creation and of the last change, the function for addresses, which
+    IDs activations may keep, the time zone of days without a time, and the IDs of products by their codes and
+    names in lower case.
     """
 
     at: datetime
@@ -62,7 +62,7 @@ class Defaults(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A column; ``known`` are the values of texts in it that were met before."""
+    """A column; ``known`` caches the values of its texts."""
 
     place: int
     field: str
@@ -72,7 +72,7 @@ class _Column(NamedTuple):
 
 
 class Rows:
-    """Makes a license of each row of a table whose columns are these fields; None is not used."""
+    """Converts each row of a table with these fields to a license; a column with None is not used."""
 
     def __init__(self, fields: Sequence[str | None], defaults: Defaults, words: Words = WORDS) -> None:
         self._defaults = defaults
@@ -86,7 +86,7 @@ class Rows:
         self._fields = frozenset(one.field.partition(".")[0] for one in columns)
 
     def license(self, values: Sequence[Any], place: str) -> ImportedLicense:
-        """The license of a row. Raises ``ValueError`` with what is wrong, and no license key."""
+        """Convert a row. Raises ``ValueError`` with the problem, without a license key."""
         found: dict[str, Any] = {one.field: _parse(one, values[one.place]) for one in self._columns}
         if "key" not in found:
             raise ValueError("license_key is missing")
@@ -160,7 +160,7 @@ class Rows:
 
 
 def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
-    """The metadata of an activation: any JSON object where a device was named, else an object of texts."""
+    """Parse the metadata of an activation: any JSON object if a device is named, else an object of texts."""
     if not has_device:
         return parsing.parse_meta(value)
     text = parsing.parse_metadata(value)
@@ -168,8 +168,8 @@ def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
 
 
 def _parser_in(zone: tzinfo, field: str) -> Callable[[object], Any]:
-    """The parser of a field: what expires does so at the end of a day of the zone; other days are meant from
-    their beginning.
+    """Return the parser of a field. A day without a time is its end in the time zone for an expiry, otherwise
+    its beginning.
     """
     parse = parser_of(field)
     if field not in _TIMES:
@@ -185,7 +185,7 @@ def _parser_in(zone: tzinfo, field: str) -> Callable[[object], Any]:
 
 
 def _parse_terms(found: Mapping[str, Any]) -> str | None:
-    """The text of a license's terms; the limit and the days have columns of their own."""
+    """Return the text of a license's terms; the limit and the days are from columns of their own."""
     members = with_new_names(_parse_object("terms", found["terms"]))
     columns = (found.get("times_activated_max"), found.get("valid_for_days"))
     try:
@@ -195,7 +195,7 @@ def _parse_terms(found: Mapping[str, Any]) -> str | None:
 
 
 def _parse_rule_terms(value: object) -> str | None:
-    """The terms that a rule last wrote, before they were set by hand."""
+    """Parse the terms that a rule last wrote, before they were set by hand."""
     members = with_new_names(_parse_object("rule_terms", value))
     for name in members:
         parse_term_name(name)
@@ -203,7 +203,7 @@ def _parse_rule_terms(value: object) -> str | None:
 
 
 def _parse_order(value: object) -> dict[str, Any]:
-    """The fields of a license that store its order."""
+    """Parse the fields of a license that store its order."""
     try:
         order = msgspec.convert(_parse_object("order_details", value), Order)
     except msgspec.ValidationError:

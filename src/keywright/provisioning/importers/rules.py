@@ -1,4 +1,4 @@
-"""Decide what an import does with each license. Pure, as all rules are."""
+"""Decide what an import does with each license. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,20 +15,20 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import OWN_FIELDS, License
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
 
-#: The fields of a license that the newer side decides.
+#: The fields of a license that are taken from the newer side.
 _FIELDS = (
     *("key", "order_id", "product_id", "customer_id", "expires_at", "valid_for_days", "status"),
     *("times_activated_max", "metadata"),
 )
-#: The same, where the source states that it has them: other systems do not.
+#: The same, if the source has them: those of other systems do not.
 _OWN_FIELDS = ("policy_id", "terms", "order_details", "quantity", "rule_terms", *OWN_FIELDS)
-#: The fields that come with a license.
+#: The fields that are copied to a new license.
 _COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
 
 
 class Merged(NamedTuple):
-    """A license as it should be; the activations that change, each as it is here (None: new) and as it should
-    be, where id 0 stands for one that is still to be given; and the lines of the report.
+    """The merged license; the activations that change, each as it is here (None: new) and as it should be,
+    with ID 0 until it gets one; and notices for the report.
     """
 
     verdict: Verdict
@@ -48,10 +48,10 @@ def merge(
     now: datetime,
     kept_records: int,
 ) -> Merged:
-    """Merge a license that comes with the one that is it here: of the license, and of each token, the
-    one that was updated last wins. ``known`` are the activations here that have tokens of ``new``.
+    """Merge a license of the source with the one here: of the license, and of each token, the version that
+    was updated last wins. ``known`` are the activations here with tokens of ``new``.
 
-    Where both sides took places, there may be more than the limit: all are kept, and no new one can be taken.
+    If both sides took places, the limit may be exceeded: all are kept, and no new place can be taken.
     """
     start = here or to_license(new, license_id)
     license = start if here is None else _newest(new, here)
@@ -67,7 +67,7 @@ def merge(
 
 
 def _differences(before: License, after: License) -> dict[str, list[Any]]:
-    """The fields that change, as [before, after]; keys masked. Events have no metadata."""
+    """Return the fields that change, as [before, after], with keys masked, and without metadata."""
     if before is after:
         return {}
     found = {name: [getattr(before, name), getattr(after, name)] for name in _FIELDS if name != "metadata"}
@@ -85,8 +85,8 @@ def _verdict(new: ImportedLicense, here: License | None, license: License) -> Ve
 
 
 def _newest(new: ImportedLicense, here: License) -> License:
-    """The license with the fields of the side that was updated last. A validity in days that has begun here
-    has not begun there, where activations do not begin it.
+    """Return the license with the fields of the side that was updated last. An expiry that the first
+    activation has set here is kept, as the source does not have it.
     """
     if new.updated_at <= here.updated_at:
         return here
@@ -98,7 +98,7 @@ def _newest(new: ImportedLicense, here: License) -> License:
     if all(getattr(here, name) == value for name, value in fields.items()):
         return here
     if fields.get("order_id", here.order_id) != here.order_id:
-        # It takes the place of what was known of another order.
+        # The details of the former order do not apply to the new one.
         fields = {"order_details": None} | fields
     return replace(here, **fields, updated_at=new.updated_at, updated_by=new.updated_by)
 
@@ -109,7 +109,7 @@ def _known_fields(new: ImportedLicense) -> dict[str, Any]:
 
 
 def to_license(new: ImportedLicense, license_id: int) -> License:
-    """A new license as it comes, without its activations."""
+    """Convert a license of the source, without its activations."""
     fields = {name: getattr(new, name) for name in _COMING}
     return License(**fields | {"id": license_id, "times_activated": 0})
 
@@ -117,7 +117,7 @@ def to_license(new: ImportedLicense, license_id: int) -> License:
 def _merge_activation(
     new: ImportedActivation, here: Activation | None, license_id: int
 ) -> tuple[Activation | None, Activation] | None:
-    """The activation here and as it should be; None where nothing changes."""
+    """Return the activation as it is here and as it should be; None if nothing changes."""
     of_here = {"source": new.source, "created_at": new.created_at, "offline_until": None}
     if here is not None:
         of_here = {name: getattr(here, name) for name in of_here}
@@ -129,7 +129,7 @@ def _merge_activation(
 
 
 def _stamp(activation: Activation) -> datetime:
-    """When the activation changed last."""
+    """Return when the activation changed last."""
     times = (activation.created_at, activation.updated_at, activation.deactivated_at)
     return max(one for one in times if one is not None)
 
@@ -137,8 +137,8 @@ def _stamp(activation: Activation) -> datetime:
 def _drop_surplus(
     changes: list[tuple[Activation | None, Activation]], license: License, now: datetime, kept: int
 ) -> list[tuple[Activation | None, Activation]]:
-    """Without the oldest new records of places given up that a license does not keep: they would be deleted
-    at once, and come again with each import.
+    """Remove the oldest new records of deactivated places that the license would not keep: they would be
+    deleted at once, and imported again each time.
     """
     if not changes:
         return changes
@@ -167,7 +167,7 @@ def _with_counters(license: License, changes: Iterable[tuple[Activation | None, 
 
 
 def _counter_of(one: Activation) -> str:
-    """The field of a license that counts an activation."""
+    """Return the field of a license that counts this activation."""
     if one.deactivated_at is not None:
         return "deactivated_count"
     return "times_activated" if one.is_counted else "uncounted_count"

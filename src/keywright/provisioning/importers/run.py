@@ -1,6 +1,6 @@
-"""Run an import: everything is read first, then imported in batches, each one transaction; and report it.
+"""Run an import in batches, each one transaction, and report the outcome.
 
-An import that was broken off is run again: what was imported is the same then, and changes nothing.
+An interrupted import can be run again: what was imported before is the same then, and changes nothing.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command, Context
 from keywright.provisioning.importers import model
 
-#: What each code of a notice means, and what is done about it.
+#: The meaning of each code of a notice, and what is done about it.
 ODDITIES: dict[str, tuple[str, str]] = {
     "line_unusable": ("Lines that cannot be used", "left out"),
     "key_unreadable": ("License keys that the secrets do not unseal", "left out"),
@@ -59,7 +59,7 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "list_refused": ("Lists that the shop refuses", "nothing of them is imported"),
     "table_missing": ("Tables that are missing", "nothing of them is imported"),
 }
-#: How many places of each oddity are listed.
+#: The number of places that are listed for each code.
 _MAX_LISTED = 20
 #: The words for each verdict.
 VERDICTS = {
@@ -73,7 +73,7 @@ VERDICTS = {
 
 
 class Report:
-    """Counts outcomes and notices; of each kind of notice, the first are kept."""
+    """Counts outcomes and notices, and keeps the first notices of each code."""
 
     def __init__(self) -> None:
         self._outcomes: Counter[tuple[str, model.Verdict]] = Counter()
@@ -82,32 +82,32 @@ class Report:
         self._people: set[str | int] = set()
 
     def add(self, imported: model.Imported) -> None:
-        """Add what a command did."""
+        """Add the outcome of a command."""
         for one in imported.outcomes:
             self.count(one)
         for notice in imported.notices:
             self.note(notice)
 
     def count(self, outcome: model.Outcome) -> None:
-        """Add to the records of a kind."""
+        """Add the outcome for records of a kind."""
         if outcome.who in self._people:
             return
         self._people |= {outcome.who} if outcome.who else set()
         self._outcomes[outcome.kind, outcome.verdict] += outcome.amount
 
     def note(self, notice: model.Notice, amount: int = 1) -> None:
-        """Add something odd."""
+        """Add a notice."""
         self._amounts[notice.code] += amount
         listed = self._notices.setdefault(notice.code, [])
         if len(listed) < _MAX_LISTED:
             listed.append(notice)
 
     def amount(self, kind: str, verdict: model.Verdict) -> int:
-        """The number of records of a kind that met this verdict."""
+        """Return the number of records of a kind with this verdict."""
         return self._outcomes[kind, verdict]
 
     def as_json(self) -> dict[str, Any]:
-        """The report for programs."""
+        """Return the report for programs."""
         records: dict[str, dict[str, int]] = {}
         for (kind, verdict), amount in self._outcomes.items():
             records.setdefault(kind, {})[verdict.value] = amount
@@ -127,7 +127,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """Return the report for people, line by line."""
         kinds = dict.fromkeys(kind for kind, _ in self._outcomes)
         lines = [f"  {_plural(kind)}: {self._verdicts(kind)}" for kind in kinds]
         for code in ODDITIES:
@@ -150,12 +150,12 @@ def _plural(kind: str) -> str:
     return f"{first}s of {rest.removeprefix('a ')}s" if rest else f"{kind}s"
 
 
-#: A batch holds SQLite's lock for some hundredths of a second.
+#: The maximum size of a batch, which holds SQLite's lock for some hundredths of a second.
 MAX_LICENSES, MAX_ACTIVATIONS = 500, 2_000
 _MAX_NAMES = 500
 
 Item = TypeVar("Item")
-#: Decides a command; returns its outcome, or raises.
+#: Runs a command; returns its outcome, or raises.
 Change = Callable[[Command], Any]
 
 
@@ -163,13 +163,13 @@ Record = model.ImportedLicense | model.ImportedGenerator | model.ImportedApiKey 
 
 
 class Source(Protocol):
-    """A system from which records come."""
+    """A system from which records are imported."""
 
     #: The name of the source, for the events.
     name: str
 
     def records(self) -> Iterable[Record]:
-        """The records, as they come."""
+        """Yield the records, in order."""
 
 
 def run_import(
@@ -181,7 +181,7 @@ def run_import(
     is_dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Import everything; ``progress`` gets the number of licenses so far."""
+    """Import all records; ``progress`` gets the number of licenses so far."""
     about: dict[str, Any] = {"context": context, "source": source.name, "is_dry_run": is_dry_run}
     done = 0
     for command in _commands(source.records(), about):
@@ -192,7 +192,7 @@ def run_import(
 
 
 def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[model.Import]:
-    """The commands that import these records, in their order."""
+    """Yield the commands that import these records, in order."""
     for kind, of_kind in groupby(records, type):
         some: Iterator[Any] = of_kind
         if kind is model.ImportedLicense:
@@ -206,7 +206,7 @@ def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[mode
 
 
 def split(licenses: Iterable[model.ImportedLicense]) -> Iterator[tuple[model.ImportedLicense, ...]]:
-    """Batches of so many licenses with so many activations; a license with more comes in pieces."""
+    """Yield batches of at most so many licenses and activations; a license with more is split."""
     batch: list[model.ImportedLicense] = []
     size = 0
     for one in licenses:
@@ -236,7 +236,7 @@ def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
 
 
 def reserve_ids(change: Change, context: Context, *, license_id: int, activation_id: int) -> tuple[int, int]:
-    """Let nobody else have the ids that come; returns between which numbers activations may keep theirs."""
+    """Reserve the IDs of an import; return the range in which activations may keep theirs."""
     command = model.ReserveIds(context=context, license_id=license_id, activation_id=activation_id)
     after, until = change(command)
     return after, until

@@ -1,6 +1,6 @@
-"""Tables of licenses: CSV files and JSON Lines, read line by line.
+"""Read tables of licenses, CSV files and JSON Lines, line by line.
 
-A line that cannot be used is written to a file of its own with the reason, and is left out.
+A line that cannot be used is skipped, and written to a separate file with the reason.
 """
 
 import os
@@ -22,18 +22,18 @@ from keywright.provisioning.importers.csv_rows import CsvRows, is_error
 from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.importers.run import Report
 
-#: The longest line of JSON, in bytes: a license may have very many activations.
+#: The maximum length of a line of JSON, in bytes: a license may have very many activations.
 _MAX_JSON_LINE = 2**26
 _BOM = b"\xef\xbb\xbf"
-#: The columns with which a file of Keywright's own begins: only there do apostrophes stand before formulas.
+#: The first columns of a file that Keywright exported: only such files have apostrophes before formulas.
 _OWN_COLUMNS = ["id", "license_key", "status"]
-#: How many kinds of JSON objects, by their names, are remembered.
+#: The number of JSON object shapes, by their member names, that are cached.
 _MAX_SHAPES = 64
 
 
 class About(NamedTuple):
-    """The facts about a table besides its lines: its name, the fields of columns that were given, the
-    preset, and what its rows leave out. ``first_line`` is that of the first row of a part of a table.
+    """The description of a table: its name, the given fields of columns, the preset, and the defaults for
+    what its rows lack. ``first_line`` is the number of the first row, if this is part of a longer table.
     """
 
     name: str
@@ -44,13 +44,13 @@ class About(NamedTuple):
 
     @property
     def words(self) -> Words:
-        """The words in its columns that stand for other values."""
+        """The words that stand for other values, by field."""
         words = WORDS if self.preset is None else {**WORDS, **self.preset.words}
         return {**words, "product_id": self.defaults.products}
 
 
 class Unusable(NamedTuple):
-    """A line that cannot be used, and why; ``write`` writes it, and gets whether it is the first."""
+    """A line that cannot be used, and why; ``write`` writes it, and is told whether it is the first."""
 
     line: int
     reason: str
@@ -58,8 +58,8 @@ class Unusable(NamedTuple):
 
 
 class Rejects:
-    """The file of the lines that could not be used; it is made, for its owner only, with the first of them.
-    Without a path, they are only counted.
+    """The file of the lines that could not be used, created with the first of them, for its owner only.
+    Without a path, the lines are only counted.
     """
 
     def __init__(self, path: Path | None, report: Report) -> None:
@@ -68,7 +68,7 @@ class Rejects:
         self._file: TextIO | None = None
 
     def add(self, one: Unusable) -> None:
-        """Add a line."""
+        """Count, report and write a line."""
         self.amount += 1
         self._report.count(model.Outcome("license", model.Verdict.LEFT_OUT))
         self._report.note(model.Notice("line_unusable", f"line {one.line}", one.reason))
@@ -89,7 +89,7 @@ def _open_private(path: Path) -> TextIO:
 
 
 class Table:
-    """A ``run.Source`` whose records stand in lines."""
+    """A ``run.Source`` that reads its records from lines."""
 
     name: str
 
@@ -98,10 +98,10 @@ class Table:
 
     @abstractmethod
     def read(self) -> Iterator[model.ImportedLicense | Unusable]:
-        """The licenses, and the lines that cannot be used, in their order."""
+        """Yield the licenses, and the lines that cannot be used, in order."""
 
     def records(self) -> Iterator[model.ImportedLicense]:
-        """The licenses of the lines that can be used, in their order; the others are rejected."""
+        """Yield the licenses of the usable lines, in order; reject the others."""
         for one in self.read():
             if isinstance(one, Unusable):
                 self._rejects.add(one)
@@ -110,7 +110,7 @@ class Table:
 
     @property
     def unused(self) -> list[str]:
-        """The columns that are not used."""
+        """The names of the columns that are not used."""
         return []
 
 
@@ -137,12 +137,12 @@ class CsvTable(Table):
 
     @property
     def unused(self) -> list[str]:
-        """The columns that are not used."""
+        """The names of the columns that are not used."""
         pairs = zip(self._csv.columns, self._fields, strict=True)
         return [name for name, field in pairs if field is None and not is_error(name)]
 
     def read(self) -> Iterator[model.ImportedLicense | Unusable]:
-        """The licenses, and the lines that cannot be used, in their order."""
+        """Yield the licenses, and the lines that cannot be used, in order."""
         rows, width = Rows(self._fields, self._about.defaults, self._about.words), len(self._csv.columns)
         is_own = [name.strip().lower() for name in self._csv.columns[:3]] == _OWN_COLUMNS
         for line, row, problem in self._csv:
@@ -165,11 +165,11 @@ class Lines(Protocol):
     """A file that is read line by line."""
 
     def readline(self, size: int, /) -> bytes:
-        """The next line, of at most so many bytes; b"" at the end."""
+        """Return the next line, of at most so many bytes; b"" at the end."""
 
 
 class JsonLines(Table):
-    """A file with a JSON object in each line: a license, which may have its activations."""
+    """A file with a JSON object per line: a license, which may have its activations."""
 
     name = "jsonl"
     _max_line = _MAX_JSON_LINE
@@ -180,7 +180,7 @@ class JsonLines(Table):
         self._rows_of = lru_cache(_MAX_SHAPES)(self._make_rows)
 
     def read(self) -> Iterator[model.ImportedLicense | Unusable]:
-        """The licenses, and the lines that cannot be used, in their order."""
+        """Yield the licenses, and the lines that cannot be used, in order."""
         number = (self._about.first_line or 1) - 1
         while line := self._stream.readline(self._max_line):
             number += 1
@@ -199,7 +199,7 @@ class JsonLines(Table):
             return refuse_object(number, line, values, str(problem))
 
     def _parse(self, values: dict[str, Any], place: str) -> model.ImportedLicense:
-        """The license in a line. Raises ``ValueError``."""
+        """Parse the license in a line. Raises ``ValueError``."""
         return self._rows_of(tuple(values)).license([*values.values()], place)
 
     def _make_rows(self, names: Sequence[str]) -> Rows:
@@ -210,8 +210,8 @@ class JsonLines(Table):
 
 
 class ConvertedLines(JsonLines):
-    """What the converter writes: beside licenses, each with the ``place`` where it stands in the shop, what a
-    shop has of generators, API keys and names. Only for the terminal: whoever imports API keys may do all.
+    """The output of the converter: licenses, each with its ``place`` in the shop, and the shop's generators,
+    API keys and names. Only for the terminal: a person who may import API keys has all rights.
     """
 
     _max_line = sys.maxsize
@@ -220,7 +220,7 @@ class ConvertedLines(JsonLines):
     )
 
     def __init__(self, name: str, stream: Lines, about: About, rejects: Rejects) -> None:
-        """``name`` is that of the source in events."""
+        """``name`` is the name of the source in events."""
         super().__init__(stream, about, rejects)
         self.name = name
 
@@ -231,7 +231,7 @@ class ConvertedLines(JsonLines):
 
 
 def refuse_object(number: int, line: bytes, values: Any, reason: str) -> Unusable:
-    """A line of JSON that cannot be used. ``values`` is what it holds, if that is known."""
+    """Build the rejection of a line of JSON. ``values`` is the decoded value, if there is one."""
     kept = values if isinstance(values, dict) else {"line": line.decode(errors="replace").strip()}
 
     def write(file: TextIO, is_first: bool) -> None:
@@ -242,7 +242,7 @@ def refuse_object(number: int, line: bytes, values: Any, reason: str) -> Unusabl
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line. Raises ``ValueError``."""
+    """Decode the JSON object in a line. Raises ``ValueError``."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -253,7 +253,7 @@ def decode_object(line: bytes) -> dict[str, Any]:
 
 
 def largest_activation_id(stream: BinaryIO) -> int:
-    """The largest id of an activation in JSON Lines; 0 without one."""
+    """Return the largest ID of an activation in JSON Lines; 0 if there is none."""
     largest = 0
     while line := stream.readline(_MAX_JSON_LINE):
         if b'"activation' in line:

@@ -1,6 +1,4 @@
-"""Tables that were uploaded: they are kept in parts of a few lines each, so that a step of a job reads no
-more than it delivers.
-"""
+"""Uploaded tables, stored in parts of a few lines, so that a job's step reads only what it imports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -16,17 +14,17 @@ from keywright.provisioning.importers.model import ImportedLicense
 from keywright.provisioning.importers.rows import Defaults
 from keywright.provisioning.importers.run import MAX_ACTIVATIONS, Report
 
-#: The largest table, in bytes: some 100,000 lines. It is in memory while it arrives, and the bodies of all
-#: requests have 32 MiB. The command line takes larger ones.
+#: The maximum size of a table, in bytes: some 100,000 lines. It is received into memory, and the bodies of
+#: all requests share 32 MiB. The command line imports larger tables.
 MAX_UPLOAD: Final = 8 * 1024 * 1024
-#: The field of a column that is metadata with the column's name.
+#: The field of a column that is imported as metadata under the column's name.
 AS_METADATA: Final = "as_metadata"
-#: How many lines a part has, and how many bytes, if one line alone does not have more.
+#: The maximum number of lines in a part, and of bytes, unless a single line is longer.
 _PART_LINES, _PART_BYTES = 25, 64 * 1024
-#: The longest line, in bytes; the longest first line of CSV, which is read again for each part;
-#: and the most columns.
+#: The maximum length of a line, in bytes; of the first line of CSV, which is read again for each part; and
+#: the maximum number of columns.
 _MAX_LINE, _MAX_HEADER, _MAX_COLUMNS = 2**20, 64 * 1024, 1_000
-#: The most lines: each part is kept by itself.
+#: The maximum number of lines: each part is a row in the database.
 _MAX_LINES: Final = 250_000
 _BOM = b"\xef\xbb\xbf"
 _TOO_MANY_ACTIVATIONS = f"it has more than {MAX_ACTIVATIONS:,} activations; keywright import jsonl imports it"
@@ -40,7 +38,7 @@ class Format(StrEnum):
 
 
 class Part(NamedTuple):
-    """Some lines of a table: the number of the first, the text, and how many they are."""
+    """Some lines of a table: the number of the first line, the text, and the number of lines with data."""
 
     first_line: int
     text: bytes
@@ -56,13 +54,13 @@ class TableParts(NamedTuple):
 
     @property
     def amount(self) -> int:
-        """The number of lines that have a license."""
+        """The number of lines with a license."""
         return sum(one.amount for one in self.parts)
 
 
 class ReadOptions(NamedTuple):
     """The options to read a table with: its name and format, the field of each column by the column's name,
-    the name of the preset for its words, and what rows do not have.
+    the name of the preset for its words, and the defaults for what rows lack.
     """
 
     name: str
@@ -74,7 +72,7 @@ class ReadOptions(NamedTuple):
 
 
 def split_table(content: bytes, name: str) -> TableParts:
-    """The parts of an uploaded table. Raises ``SourceUnusable``."""
+    """Split an uploaded table into parts. Raises ``SourceUnusable``."""
     is_json = content.removeprefix(_BOM).lstrip()[:1] == b"{"
     if is_json:
         found = TableParts(Format.JSONL, b"", list(_join(_json_lines(content), name)))
@@ -104,7 +102,7 @@ def _json_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _join(lines: Iterator[tuple[int, bytes]], name: str) -> Iterator[Part]:
-    """The lines in parts. Empty lines between those of a part stay, so that they are counted."""
+    """Join lines to parts. Empty lines inside a part are kept, so that line numbers stay correct."""
     first, follows, size, texts = 0, 0, 0, list[bytes]()
     amount = 0
     for place, (number, text) in enumerate(lines):
@@ -130,7 +128,7 @@ def _encode(text: str) -> bytes:
 
 
 def list_columns(format: Format, header: bytes, first_part: bytes) -> list[str]:
-    """The names of the columns that can have a field: those of the first line, or of the first objects."""
+    """Return the names of the columns that can have a field: from the first line, or the first objects."""
     if format is Format.CSV:
         return [name for name in CsvRows(BytesIO(header), "").names if name]
     names = dict.fromkeys(name for line in first_part.split(b"\n") for name in _object_names(line))
@@ -145,8 +143,8 @@ def _object_names(line: bytes) -> list[str]:
 
 
 def fields_by_name(columns: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
-    """The field of each column by the column's name, where ``fields`` has them in order; ``AS_METADATA`` is
-    the metadata with the column's own name. Those that are missing are not used.
+    """Return the field of each column by the column's name; ``fields`` has them in order. ``AS_METADATA``
+    means metadata under the column's own name. Columns without a field are not used.
     """
     named: dict[str, str] = {}
     for place, column in enumerate(columns):
@@ -158,15 +156,15 @@ def fields_by_name(columns: Sequence[str], fields: Sequence[str]) -> dict[str, s
 
 
 def preset_of(name: str | None) -> Preset | None:
-    """The preset with this name; None if there is none."""
+    """Return the preset with this name, or None."""
     return None if name is None else PRESETS.get(name)
 
 
 def read_part(
     options: ReadOptions, first_line: int, text: bytes, limit: int | None = None
 ) -> Iterator[ImportedLicense | tables.Unusable]:
-    """The licenses of a part, and its lines that cannot be used. Raises ``SourceUnusable`` if no column is
-    the license key.
+    """Yield the licenses of a part, and its lines that cannot be used. Raises ``SourceUnusable`` if no column
+    is the license key.
     """
     about = tables.About(options.name, options.given, preset_of(options.preset), options.defaults, first_line)
     rejects, stream = tables.Rejects(None, Report()), BytesIO(options.header + text)
@@ -187,8 +185,8 @@ def read_part(
 
 
 def write_rejects(rejects: list[tables.Unusable], *, has_header: bool) -> bytes:
-    """The lines that cannot be used, as a file that can be mended; ``has_header`` means that others were
-    written before.
+    """Write the lines that cannot be used to a file that a person can correct; ``has_header`` means that
+    others were written before.
     """
     file = StringIO(newline="")
     for place, one in enumerate(rejects):

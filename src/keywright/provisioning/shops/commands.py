@@ -188,7 +188,7 @@ class ListShopEvents(Query, frozen=True, kw_only=True):
 
 
 class OpenShopEvent(Query, frozen=True, kw_only=True):
-    """An event with its payload, and its connection with secrets, as ``OpenedEvent``; None if there is none."""
+    """An event with its payload, and its connection with secrets, as ``OpenedEvent``, or None."""
 
     event_id: int
 

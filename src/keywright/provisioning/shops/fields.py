@@ -1,4 +1,4 @@
-"""What may be set of a connection to a shop."""
+"""The fields of a connection to a shop that can be set."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class NewMappedProduct(Fields):
     ] = QuantityRule.KEYS
 
     def finish(self) -> MappedProduct:
-        """What is stored. Raises ``ConnectionFieldInvalid``."""
+        """Return the entry to store. Raises ``ConnectionFieldInvalid``."""
         ids = self.policy_ids or [one for one in (self.policy_id,) if one is not None]
         if self.policy_id not in (None, *ids[:1]):
             raise ConnectionFieldInvalid("mapping", "must have policy_id, or policy_ids that begin with it")
@@ -57,8 +57,8 @@ class NewMappedProduct(Fields):
 
 
 def parse_mapped(text: str) -> NewMappedProduct:
-    """``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:WORD`` or ``PRODUCT=none``. Raises
-    ``ValueError``.
+    """Parse ``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:WORD`` or ``PRODUCT=none``.
+    Raises ``ValueError``.
     """
     product, _, made = text.rpartition("=")
     policies, _, word = made.partition(":")
@@ -77,7 +77,7 @@ def parse_mapped(text: str) -> NewMappedProduct:
 
 
 def format_mapped(one: MappedProduct) -> str:
-    """The text that ``parse_mapped`` reads."""
+    """Format an entry as ``parse_mapped`` reads it."""
     policies = "+".join(map(str, one.all_policy_ids)) or "none"
     words = [one.does.value] if one.does is not Does.MAKE else []
     words += ["devices"] if one.quantity is QuantityRule.DEVICES else []
@@ -116,7 +116,7 @@ _Name = Annotated[Name, about("What the pages call it.", "Stripe, Europe")]
 
 
 class ConnectionFields(Fields):
-    """What can be set of a connection; a change is a JSON merge patch."""
+    """The fields of a connection that can be set; a change is a JSON merge patch."""
 
     name: _Name | UnsetType = UNSET
     mode: (
@@ -150,7 +150,7 @@ class NewConnection(ConnectionFields, kw_only=True):
 
 
 def to_add(context: Context, fields: NewConnection) -> AddConnection:
-    """The command that adds a connection. Raises ``ConnectionFieldInvalid``."""
+    """Return the command that adds a connection. Raises ``ConnectionFieldInvalid``."""
     given, secrets = _split(fields)
     connection = Connection(id=0, **given, created_at=context.now, updated_at=context.now)
     return AddConnection(context=context, connection=connection, **secrets)
@@ -162,7 +162,7 @@ def to_update(
     fields: ConnectionFields,
     precondition: Callable[[Connection], None] | None = None,
 ) -> UpdateConnection:
-    """The command that changes a connection. Raises ``ConnectionFieldInvalid``."""
+    """Return the command that changes a connection. Raises ``ConnectionFieldInvalid``."""
     changes, secrets = _split(fields)
     return UpdateConnection(
         context=context,
@@ -174,7 +174,7 @@ def to_update(
 
 
 def _split(fields: ConnectionFields) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a connection that are set, as they are stored, and the secrets."""
+    """Split the given fields into those of a connection, as they are stored, and the secrets."""
     given = list_changes(fields)
     secrets = {"secret": given.pop("secret", None)}
     if "api_key" in given:

@@ -1,4 +1,4 @@
-"""Any shop that can be taught to send Keywright's own JSON, signed as Standard Webhooks require
+"""Any shop that can send Keywright's own JSON, signed according to Standard Webhooks
 (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 
 The body is documented in docs/how-to/connect-your-own-shop.md.
@@ -78,12 +78,14 @@ class _Event(msgspec.Struct):
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
-    """There is none."""
+    """Return False: there are no pings."""
     return False
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """``webhook-signature: v1,<base64> [v1,<base64>]`` over ``<webhook-id>.<webhook-timestamp>.<body>``."""
+    """Check ``webhook-signature: v1,<base64> [v1,<base64>]``, over
+    ``<webhook-id>.<webhook-timestamp>.<body>``.
+    """
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
     message_id, seconds, signatures = (reading.require_header(headers, name) for name in names)
     reading.require_recent(seconds, now)
@@ -116,19 +118,19 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
-    """It has no API."""
+    """Return None: there is no API."""
     return None
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """Nothing is left out."""
+    """Return the event: the webhook leaves nothing out."""
     return event
 
 
 def list_orders(
     api: ShopApi, connection: model.Connection, since: datetime
 ) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
-    """It has no API."""
+    """Yield nothing: there is no API."""
     return iter(())
 
 
@@ -175,10 +177,10 @@ def _read_state(noun: str, happened: str, named: _State) -> model.StateChange:
 
 
 def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
-    """It has no API."""
+    """Yield nothing: there is no API."""
     return iter(())
 
 
 def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
-    """It has no API."""
+    """Return None: there is no API."""
     return None

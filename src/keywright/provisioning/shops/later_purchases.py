@@ -218,7 +218,7 @@ class LaterPurchases:
             yield from ((at, one) for at in rules.list_good(mine, one.order))
 
     def _terms_of(self, license: License, first: LaterPurchase, now: Target) -> dict[str, Any] | None:
-        """Return the terms after the last upgrade, or before the first; the policy is that before the first."""
+        """Return the terms after the last upgrade, or before the first, and the policy before the first."""
         terms = dict(first.before.terms)
         if now.upgrade is not None:
             policy = self._find_policy(now.upgrade.policy_id)

@@ -1,7 +1,8 @@
-"""Statements about later purchases, about what shops are asked every night, and of erasing a customer.
+"""Database access for later purchases, for the nightly check of shops, and for erasing a customer.
 
-An event belongs to a customer from when its sale is done or its buyer is known. Others may name the customer
-all the same: one that cannot be read, or a shop's word of a sign-up. These are found by reading them.
+An event belongs to a customer once its sale is done or its buyer is known. Other events may contain the
+customer's address, too, such as an unreadable one, or a shop's event about a sign-up. These are found by
+searching the payloads.
 """
 
 import re
@@ -23,13 +24,13 @@ from keywright.provisioning.shops.model import Change, Does, EventState, Naming,
 from keywright.provisioning.shops.sold_model import LaterPurchase, LicenseBefore
 from keywright.provisioning.shops.store import topics_to_text
 
-#: The most later purchases of a license that count.
+#: The largest number of later purchases of a license that count.
 _MAX_PURCHASES = 1_000
 _decode_before = msgspec.json.Decoder(LicenseBefore).decode
 
 
 def list_of_change(tx: ReadTransaction, connection_id: int, change: Change) -> list[LaterPurchase]:
-    """The later purchases of the order, and of the subscription, that a change is about."""
+    """List the later purchases of the order, and of the subscription, that a change is about."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     column = later_purchases.c
     of_payment = select(payments.c.subscription_ref).where(
@@ -43,13 +44,13 @@ def list_of_change(tx: ReadTransaction, connection_id: int, change: Change) -> l
 
 
 def list_of_license(tx: ReadTransaction, license_id: int) -> list[LaterPurchase]:
-    """All later purchases for a license."""
+    """List all later purchases for a license."""
     query = select(later_purchases).where(later_purchases.c.license_id == license_id)
     return list(map(_purchase_of, tx.connection.execute(query.limit(_MAX_PURCHASES))))
 
 
 def list_ids(tx: ReadTransaction, connection_id: int, change: Change) -> set[int]:
-    """The IDs of the licenses that later purchases of a change are for."""
+    """Return the IDs of the licenses that the later purchases of a change are for."""
     lines = change.lines if isinstance(change, Sale) else ()
     named = {read_license_ref(tx.key_ring, one.license_ref) for one in lines if one.license_ref}
     known = {one.license_id for one in list_of_change(tx, connection_id, change)}
@@ -57,7 +58,7 @@ def list_ids(tx: ReadTransaction, connection_id: int, change: Change) -> set[int
 
 
 def save_new(tx: WriteTransaction, purchase: LaterPurchase) -> None:
-    """Insert."""
+    """Insert a later purchase."""
     values = msgspec.structs.asdict(purchase)
     values |= {"order_ref": values.pop("order"), "subscription_ref": values.pop("subscription")}
     values |= {"does": purchase.does.value, "before": msgspec.json.encode(purchase.before).decode()}
@@ -80,8 +81,8 @@ def _purchase_of(row: Row[Any]) -> LaterPurchase:
 
 
 def claim_look(tx: WriteTransaction, connection_id: int, before: datetime, now: datetime) -> bool:
-    """Note that the connection's shop is asked now, if it was not since then; a time to come is of a clock
-    that was wrong.
+    """Record that the connection's shop is checked now, unless it was since ``before``. A time in the future
+    was stored by a server whose clock was wrong, and is ignored.
     """
     looked_at = connections.c.looked_at
     is_due = or_(looked_at.is_(None), looked_at < to_seconds(before), looked_at > to_seconds(now))
@@ -90,31 +91,31 @@ def claim_look(tx: WriteTransaction, connection_id: int, before: datetime, now: 
 
 
 def save_topics(tx: WriteTransaction, connection_id: int, topics: tuple[str, ...] | None) -> None:
-    """Update the events that the shop was not asked to send."""
+    """Update the topics that the shop is not set up to send."""
     query = update(connections).where(connections.c.id == connection_id)
     tx.connection.execute(query.values(missing_topics=topics_to_text(topics)))
 
 
-#: The most payloads that a question reads.
+#: The largest number of payloads that one query reads.
 _AT_ONCE = 200
 _OVER = (EventState.DONE.value, EventState.IGNORED.value)
-#: An escaped line break before an address is no part of it.
+#: An escaped line break before an address is not part of it.
 _ESCAPED = re.compile(r"\\+[nrt]")
 
 
 def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
-    """Empty the payloads of a customer's events; what waits cannot be worked off any more."""
+    """Delete the payloads of a customer's events; events that still wait can no longer be applied."""
     _forget(tx, shop_events.c.customer_id == customer_id)
 
 
 def forget_events(tx: WriteTransaction, event_ids: Collection[int]) -> None:
-    """The same for these events."""
+    """Delete the payloads of these events in the same way."""
     if event_ids:
         _forget(tx, shop_events.c.id.in_(event_ids))
 
 
 def find_naming(tx: ReadTransaction, email: str, after_id: int) -> Naming:
-    """Of the next events that belong to no customer, those that have this e-mail address in them."""
+    """Among the next events that belong to no customer, find those that contain this e-mail address."""
     column = shop_events.c
     query = select(column.id, column.sealed_payload).where(column.id > after_id, column.customer_id.is_(None))
     found = tx.connection.execute(query.order_by(column.id).limit(_AT_ONCE)).all()
@@ -136,12 +137,12 @@ def _forget(tx: WriteTransaction, which: ColumnElement[bool]) -> None:
 
 
 def _pattern_of(email: str) -> re.Pattern[str]:
-    """The address, not as a part of a longer one."""
+    """Return a pattern for the address that does not match part of a longer one."""
     return re.compile(rf"(?<![\w.+-]){re.escape(fold_email(email))}(?![\w-]|\.\w)")
 
 
 def _is_in(payload: Payload, pattern: re.Pattern[str]) -> bool:
-    """Whether the address is in the body, in any case, and however it is escaped."""
+    """Whether the body contains the address, in any case and with any escapes."""
     try:
         text = msgspec.json.encode(msgspec.json.decode(payload.body)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

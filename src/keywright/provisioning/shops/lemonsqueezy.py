@@ -1,8 +1,8 @@
-"""Lemon Squeezy.
+"""The module for Lemon Squeezy.
 
 Signatures: https://docs.lemonsqueezy.com/help/webhooks/signing-requests. Events:
-https://docs.lemonsqueezy.com/help/webhooks/event-types. An order does not state that it began a subscription,
-but a subscription names its order: so the order's number stands for the subscription here, too.
+https://docs.lemonsqueezy.com/help/webhooks/event-types. An order does not state that it started a
+subscription, but a subscription names its order: so the order's ID is used for the subscription, too.
 """
 
 import hmac
@@ -28,7 +28,7 @@ TOPICS = frozenset(
     }
 )
 _PAGE = 100
-#: The most pages of orders that are asked for.
+#: The largest number of pages of orders that are requested.
 _MAX_PAGES = 500
 _PAID = frozenset({"paid", "partial_refund"})
 _STATES = {
@@ -39,7 +39,7 @@ _STATES = {
     "paused": model.SaleState.SUSPENDED,
     "expired": model.SaleState.ENDED,
 }
-#: A subscription in these states is paid until ``renews_at``.
+#: The states in which a subscription is paid until ``renews_at``.
 _RUNNING = frozenset({"active", "on_trial"})
 
 
@@ -146,18 +146,18 @@ class _PriceAnswer(msgspec.Struct):
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
-    """Lemon Squeezy sends none."""
+    """Return False: Lemon Squeezy sends no pings."""
     return False
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """``X-Signature: <hex>`` over the body; there is no time in it."""
+    """Check ``X-Signature: <hex>``, over the body; it contains no time."""
     expected = hmac.digest(secret.encode(), body, "sha256").hex()
     reading.require_signature(expected, [reading.require_header(headers, "x-signature").strip()])
 
 
 def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
-    """See ``ShopModule``. The event's name in the header is not signed; that in the body counts."""
+    """See ``ShopModule``. The event's name in the body is used: the one in the header is not signed."""
     event = reading.decode(body, _Event)
     name, entity = event.meta.event_name, event.entity
     is_test = event.meta.test_mode or entity.is_test
@@ -172,13 +172,13 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
-    """Its keys have no scopes; a key of test mode reads only what was sold in test mode."""
+    """Return the access to the API. Keys have no scopes; a test mode key reads only test mode sales."""
     headers = {"Authorization": f"Bearer {api_key}", "Accept": "application/vnd.api+json"}
     return ApiAccess(connection.url or API_URL, headers)
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """The order that began the subscription of an invoice, and the end of the time paid; the lines of a
+    """Add the order that started an invoice's subscription, and the end of the paid time; or the lines of a
     subscription.
     """
     answer = reading.convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
@@ -194,14 +194,14 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
 
 
 def _with_end(renewal: model.Renewal, subscription: _Subscription, api: ShopApi) -> model.Change:
-    """The renewal until the end of the period that its invoice paid; ``until`` is when that was made."""
+    """Set ``until`` to the end of the period that the invoice paid; before, it is the time of the invoice."""
     item, next_at = subscription.first_subscription_item, subscription.renews_at or subscription.ends_at
     if renewal.until is None:
         return replace(renewal, subscription=str(subscription.order_id))
     if next_at is None:
         return model.Nothing("the subscription does not go on")
     price = _Price()
-    # Without its price, the period is the one of now.
+    # If the price cannot be read, the current period is used.
     with suppress(ShopRefused):
         if item is not None:
             price = reading.convert(api.get(f"/v1/prices/{item.price_id}"), _PriceAnswer).entity.attributes
@@ -213,14 +213,14 @@ def _with_end(renewal: model.Renewal, subscription: _Subscription, api: ShopApi)
 def list_orders(
     api: ShopApi, connection: model.Connection, since: datetime
 ) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
-    """The orders that were made since then; the API gives the newest first."""
+    """Yield the orders made since then, oldest first; the API lists the newest first."""
     events: list[model.ShopEvent | model.UnreadableOrder] = []
     for number in range(1, _MAX_PAGES + 1):
         answer = reading.convert(
             api.get("/v1/orders", {"page[number]": number, "page[size]": _PAGE}), _Orders
         )
         recent = [one for one in answer.orders if not _is_before(one, since)]
-        # As the webhook of a new order has them.
+        # In the form of the webhook of a new order.
         bodies = ({"meta": {"event_name": "order_created"}, "data": one} for one in recent)
         events += reading.read_each(bodies, lambda body: read({}, body, connection))
         if len(recent) < len(answer.orders) or answer.meta.page.current >= answer.meta.page.last:
@@ -258,7 +258,7 @@ def _read_order(name: str, entity: _Entity, metadata: Mapping[str, Any]) -> mode
         change = model.StateChange(state=model.SaleState.REFUNDED, order=entity.id, fact=model.Fact.REFUND)
     elif order.status == "fraudulent":
         change = model.StateChange(state=model.SaleState.SUSPENDED, order=entity.id)
-    # The list of orders has no names of events: the order's state distinguishes them.
+    # The list of orders has no event names: the order's state distinguishes the events.
     return model.ShopEvent(
         id=f"orders/{entity.id}/{order.status}/{at}", name=name, at=reading.from_text(at), change=change
     )
@@ -284,7 +284,7 @@ def _read_subscription(name: str, entity: _Entity) -> model.ShopEvent:
         change = model.Lines(subscription=order, lines=lines, part=part, state=state)
     elif state is not None:
         change = model.StateChange(state=state, subscription=order)
-    # When the quantity changes, the time of the item alone moves.
+    # A new quantity changes only the item's time.
     item = subscription.first_subscription_item
     times = [subscription.updated_at, *([item.updated_at] if item is not None and item.updated_at else [])]
     at, newest = max((reading.from_text(one), one) for one in times)
@@ -308,8 +308,8 @@ def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
 
 
 def _read_invoice(name: str, entity: _Entity, connection: model.Connection) -> model.ShopEvent:
-    """An invoice has neither the order nor the end of the period: the API is asked. Without a key, the event
-    *subscription_updated* that comes with each payment states both.
+    """Read an invoice. It states neither the order nor the end of the period, so the API is asked. Without a
+    key, the event *subscription_updated* that comes with each payment states both.
     """
     invoice = reading.convert(entity.attributes, _Invoice)
     at = reading.from_text(invoice.updated_at)
@@ -317,7 +317,7 @@ def _read_invoice(name: str, entity: _Entity, connection: model.Connection) -> m
     change: model.Change = model.Nothing("this kind of event is not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
-        # The payment for a change is for no period.
+        # The payment for a change pays for no period.
         is_period = invoice.billing_reason != "updated"
         made_at = reading.from_text(invoice.created_at or invoice.updated_at) if is_period else None
         change, lookup = model.Renewal(subscription=subscription, until=made_at, order=paid), subscription

@@ -1,7 +1,8 @@
-"""Paddle Billing.
+"""The module for Paddle Billing.
 
 Signatures: https://developer.paddle.com/webhooks/signature-verification. Events:
-https://developer.paddle.com/webhooks. An event has the customer's ID, but no mail address: the API is asked.
+https://developer.paddle.com/webhooks. An event has the customer's ID, but no e-mail address: the API is
+asked.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,12 +17,12 @@ from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.paddle.com"
-#: A sandbox is an account of its own; its events do not state that they are of one.
+#: A sandbox is a separate account; its events do not state that they are from one.
 SANDBOX_URL = "https://sandbox-api.paddle.com"
-#: What the ID of an event begins with that Paddle's simulator sends.
+#: The prefix of the IDs of events from Paddle's simulator.
 _SIMULATED = "ntfsimevt_"
 _PAGE = 200
-#: The most pages of events that are asked for.
+#: The largest number of pages of events that are requested.
 _MAX_PAGES = 500
 _STATES = {
     "active": model.SaleState.ACTIVE,
@@ -37,7 +38,7 @@ _SUBSCRIPTION_KINDS = frozenset(
 TOPICS = (_SUBSCRIPTION_KINDS - {"subscription.created", "subscription.trialing"}) | {
     *("transaction.completed", "adjustment.created", "adjustment.updated"),
 }
-#: Where a transaction comes from that pays for the next period of a subscription, and for a change of it.
+#: The origins of a transaction that pays for a subscription's next period, and for a change of it.
 _RENEWS, _CHANGES = "subscription_recurring", "subscription_update"
 
 
@@ -62,14 +63,14 @@ class _Details(msgspec.Struct):
 
 
 class _Price(msgspec.Struct):
-    #: None for one that was made for this transaction alone.
+    #: None for a price that was made for this transaction only.
     id: str | None
     product_id: str | None = None
     billing_cycle: dict[str, Any] | None = None
 
 
 class _Item(msgspec.Struct):
-    """A line of a transaction, or of a subscription, which has no ID of its own."""
+    """A line of a transaction, or of a subscription; it has no ID."""
 
     price: _Price
     quantity: int = 1
@@ -103,7 +104,7 @@ class _Adjustment(msgspec.Struct):
     action: str
     status: str
     transaction_id: str
-    #: None until it is approved.
+    #: None until the adjustment is approved.
     type: str | None = None
 
 
@@ -141,12 +142,12 @@ class _Events(_Listed):
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
-    """Paddle sends none; its simulator signs what it sends."""
+    """Return False: Paddle sends no pings, and its simulator signs its events."""
     return False
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """``Paddle-Signature: ts=<seconds>;h1=<hex>[;h1=<hex>]`` over ``<seconds>:<body>``."""
+    """Check ``Paddle-Signature: ts=<seconds>;h1=<hex>[;h1=<hex>]``, over ``<seconds>:<body>``."""
     entries = reading.require_header(headers, "paddle-signature").split(";")
     reading.require_timed_signature(entries, b":", body, secret, now, time="ts", signature="h1")
 
@@ -170,13 +171,13 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
-    """A key that may read customers, subscriptions and notifications is enough."""
+    """Return the access to the API. The key needs to read customers, subscriptions and notifications."""
     usual = SANDBOX_URL if connection.mode is model.Mode.TEST else API_URL
     return ApiAccess(connection.url or usual, {"Authorization": f"Bearer {api_key}", "Paddle-Version": "1"})
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """The buyer of a transaction; the items of a subscription."""
+    """Add the buyer of a transaction, or the items of a subscription."""
     if isinstance(event.change, model.Lines):
         answer = reading.convert(api.get(f"/subscriptions/{event.change.subscription}"), _SubscriptionAnswer)
         lines = _lines_of(answer.subscription)
@@ -191,7 +192,7 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
 def list_orders(
     api: ShopApi, connection: model.Connection, since: datetime
 ) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
-    """The events that Paddle has kept (90 days), oldest first, as it sent them."""
+    """Yield the events that Paddle keeps (90 days), oldest first, as it sent them."""
     events: list[model.ShopEvent | model.UnreadableOrder] = []
     after: dict[str, str | int] = {}
     for _ in range(_MAX_PAGES):
@@ -235,7 +236,7 @@ def _line_of(line: _Line, items: Collection[_Item]) -> model.SaleLine:
 
 
 def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
-    """The items that are paid again; the price distinguishes them."""
+    """Return the recurring items, which are identified by their prices."""
     found = (one for one in subscription.items if one.recurring and one.status != "inactive")
     return tuple(
         model.SaleLine(
@@ -249,7 +250,7 @@ def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
 
 
 def _read_subscription(subscription: _Subscription) -> model.Change:
-    """A change that is scheduled has not come yet."""
+    """Read a subscription as it is: a scheduled change is not in force yet."""
     state = _STATES.get(subscription.status)
     if state is None:
         return model.Nothing(f"the subscription is {subscription.status[:40]}")
@@ -259,7 +260,9 @@ def _read_subscription(subscription: _Subscription) -> model.Change:
 
 
 def _read_adjustment(adjustment: _Adjustment) -> model.Change:
-    """A chargeback can be reversed: by an adjustment of its own, and by the state of the first one."""
+    """Read a refund or a chargeback, which can be reversed by an adjustment, or by the state of the first
+    one.
+    """
     states = {
         ("approved", "refund"): model.SaleState.REFUNDED,
         ("approved", "chargeback"): model.SaleState.SUSPENDED,

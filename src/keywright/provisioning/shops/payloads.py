@@ -1,4 +1,4 @@
-"""The modules of the shops, and what is kept of an event: the body, and the headers that its module reads."""
+"""The modules of the shops, and the stored payload: the body, and the headers that the module reads."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ MODULES: Mapping[Shop, ShopModule] = {
 }
 
 
-#: The headers that state what an event is, not who sent it. Signatures are not kept.
+#: The headers that identify an event. Signatures are not stored.
 _KEPT_HEADERS = frozenset({"webhook-id", "x-event-name"})
 _KEPT_PREFIX, _SIGNATURE = "x-wc-webhook-", "signature"
-#: In a payload that was made here, from the shop's API: the body is a ``ShopEvent``.
+#: Marks a payload that was built from the shop's API: the body is a ``ShopEvent``.
 _OURS = "keywright-event"
 _MAX_VALUE = 1_000
-#: The most events of one body.
+#: The largest number of events in a body.
 _MAX_EVENTS = 100
 
 
 def keep_payload(headers: Mapping[str, str], body: bytes) -> Payload:
-    """The payload of an event that came over HTTP."""
+    """Build the payload of an event that was received over HTTP."""
     kept = {
         name: value[:_MAX_VALUE]
         for name, value in headers.items()
@@ -41,12 +41,12 @@ def keep_payload(headers: Mapping[str, str], body: bytes) -> Payload:
 
 
 def payload_of(event: ShopEvent) -> Payload:
-    """The payload of an event that was read from the shop's API."""
+    """Build the payload of an event that was read from the shop's API."""
     return Payload({_OURS: "1"}, msgspec.json.encode(event))
 
 
 def read_payload(payload: Payload, connection: Connection, event_id: str) -> ShopEvent:
-    """The event with this ID, or the first one. Raises ``UnreadableEvent``."""
+    """Return the event with this ID, or the first one. Raises ``UnreadableEvent``."""
     if _OURS in payload.headers:
         return msgspec.json.decode(payload.body, type=ShopEvent)
     events = _read(payload, connection)
@@ -54,8 +54,8 @@ def read_payload(payload: Payload, connection: Connection, event_id: str) -> Sho
 
 
 def find_events(payload: Payload, connection: Connection) -> list[tuple[str, ShopEvent | None, str | None]]:
-    """The IDs under which the events of a body are kept, the events, and what is wrong where they cannot be
-    read.
+    """Return the events of a body, each with the ID under which it is stored, and the problem if the body
+    cannot be read.
     """
     try:
         return [(one.id, one, None) for one in _read(payload, connection)]
@@ -71,5 +71,5 @@ def _read(payload: Payload, connection: Connection) -> list[ShopEvent]:
 
 
 def unreadable_id(body: bytes) -> str:
-    """The ID under which an event that cannot be read is kept: the hash of its body."""
+    """Return the ID under which an unreadable event is stored: the hash of its body."""
     return f"sha256:{hashlib.sha256(body).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Read connections, and what shops sent."""
+"""The handlers of the queries about connections and the events of shops."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,12 @@ from keywright.provisioning.store import CUSTOMERS
 
 
 def list_connections(read: Any, query: commands.ListConnections) -> list[model.Connection]:
-    """All connections."""
+    """List all connections."""
     return store.list_connections(read.tx)
 
 
 def get_connection(read: Any, query: commands.GetConnection) -> model.Connection:
-    """One connection. Raises ``UnknownConnection``."""
+    """Return a connection. Raises ``UnknownConnection``."""
     connection = store.find_connection(read.tx, query.connection_id)
     if connection is None:
         raise UnknownConnection(query.connection_id)
@@ -30,13 +30,13 @@ def get_connection(read: Any, query: commands.GetConnection) -> model.Connection
 
 
 def list_removed_sales(read: Any, query: commands.ListRemovedSales) -> list[model.RemovedSales]:
-    """What a connection can take over. Raises ``UnknownConnection``."""
+    """List the sales that a connection can take over. Raises ``UnknownConnection``."""
     connection = get_connection(read, commands.GetConnection(connection_id=query.connection_id))
     return sold_store.list_removed(read.tx, connection.shop)
 
 
 def open_connection(read: Any, query: commands.OpenConnection) -> model.OpenedConnection | None:
-    """One connection with its secrets. Raises ``UnknownConnection``, but for a shop's."""
+    """Return a connection with its secrets. Raises ``UnknownConnection``, but returns None for a ``shop``."""
     opened = store.open_connection(read.tx, query.connection_id)
     if query.shop is not None:
         return opened if opened is not None and opened.connection.shop is query.shop else None
@@ -46,14 +46,14 @@ def open_connection(read: Any, query: commands.OpenConnection) -> model.OpenedCo
 
 
 def list_events(read: Any, query: commands.ListShopEvents) -> ItemPage[model.StoredEvent]:
-    """A page of events. Raises ``UnknownConnection``."""
+    """Return a page of events. Raises ``UnknownConnection``."""
     if query.connection_id is not None and store.find_connection(read.tx, query.connection_id) is None:
         raise UnknownConnection(query.connection_id)
     return store.list_events(read.tx, query)
 
 
 def open_event(read: Any, query: commands.OpenShopEvent) -> model.OpenedEvent | None:
-    """An event with its payload and its connection."""
+    """Return an event with its payload and its connection."""
     stored = store.find_event(read.tx, query.event_id)
     opened = None if stored is None else store.open_connection(read.tx, stored.connection_id)
     if stored is None or opened is None:
@@ -62,14 +62,14 @@ def open_event(read: Any, query: commands.OpenShopEvent) -> model.OpenedEvent | 
 
 
 def find_sold(read: Any, query: commands.FindSoldLicenses) -> frozenset[int]:
-    """The licenses that a change may change."""
+    """Return the IDs of the licenses that an event may change."""
     number, change = query.connection_id, query.event.change
     later = later_store.list_ids(read.tx, number, change)
     return frozenset(sold_store.list_sold_ids(read.tx, number, change) | later)
 
 
 def find_difference(read: Any, query: commands.FindDifference) -> str | None:
-    """What is paid and not held."""
+    """Describe the difference between what is paid for and held."""
     change = query.event.change
     if not isinstance(change, model.Lines):
         return None
@@ -91,12 +91,12 @@ def find_difference(read: Any, query: commands.FindDifference) -> str | None:
 
 
 def find_naming(read: Any, query: commands.FindShopEventsNaming) -> model.Naming:
-    """Events that name a customer; none of one who has no e-mail address."""
+    """Find the events that contain a customer's e-mail address; none for a customer without one."""
     return find_naming_in(read.tx, query)
 
 
 def find_naming_in(tx: ReadTransaction, query: commands.FindShopEventsNaming) -> model.Naming:
-    """The same, in a transaction."""
+    """Do the same in a transaction."""
     customer = CUSTOMERS.find(tx, query.customer_id)
     if customer is None or customer.email is None:
         return model.Naming((), None)

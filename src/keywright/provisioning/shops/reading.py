@@ -1,4 +1,4 @@
-"""What the modules of shops share: decode a body, compare signatures, read moments. Pure."""
+"""Functions that the modules of shops share: decode bodies, compare signatures, parse times. Pure."""
 
 import hmac
 from calendar import monthrange
@@ -13,17 +13,17 @@ from keywright.provisioning.shops.model import Connection, ShopEvent, Unreadable
 
 Decoded = TypeVar("Decoded")
 
-#: How far the time in a signature may be from ours.
+#: The maximum difference between the time in a signature and the server's.
 TOLERANCE = timedelta(seconds=300)
-#: What a shop's API states without a time is as old as this: its clock may be another one.
+#: The assumed age of an API's answer without a time: the shop's clock may differ.
 LATELY = timedelta(minutes=5)
-#: The days, or the months, of the units in which shops count periods; and the most periods to look back.
+#: The days, or the months, of the units in which shops count periods; and the maximum of periods and pages.
 _DAYS, _MONTHS = {"day": 1, "week": 7}, {"month": 1, "year": 12}
 _MAX_PERIODS = 1_000
 
 
 def require_header(headers: Mapping[str, str], name: str) -> str:
-    """The header with this lower-case name. Raises ``BadSignature`` without it."""
+    """Return the header with this lower-case name. Raises ``BadSignature`` if it is missing."""
     value = headers.get(name)
     if not value:
         raise BadSignature(f"the header {name} is missing")
@@ -56,8 +56,8 @@ def require_timed_signature(
     time: str,
     signature: str,
 ) -> None:
-    """Check hexadecimal HMAC-SHA-256 over ``<seconds><joint><body>``. ``entries`` are those of a header, as
-    ``name=value``; ``time`` and ``signature`` are the names of two. Raises ``BadSignature``.
+    """Check a hexadecimal HMAC-SHA-256 over ``<seconds><joint><body>``. ``entries`` are the ``name=value``
+    pairs of a header; ``time`` and ``signature`` are names of entries. Raises ``BadSignature``.
     """
     pairs = [(name.strip(), value) for name, _, value in (one.partition("=") for one in entries)]
     seconds = next((value for name, value in pairs if name == time), "")
@@ -68,7 +68,7 @@ def require_timed_signature(
 
 
 def decode(body: bytes, kind: type[Decoded]) -> Decoded:
-    """Decode JSON into a struct that names what is needed of it. Raises ``UnreadableEvent``."""
+    """Decode JSON into a struct with the members that are needed. Raises ``UnreadableEvent``."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
@@ -76,7 +76,7 @@ def decode(body: bytes, kind: type[Decoded]) -> Decoded:
 
 
 def convert(value: object, kind: type[Decoded]) -> Decoded:
-    """The same for JSON that is decoded already: an answer of an API. Raises ``UnreadableEvent``."""
+    """Convert decoded JSON, such as an API's answer, in the same way. Raises ``UnreadableEvent``."""
     try:
         return msgspec.convert(value, kind)
     except (msgspec.MsgspecError, RecursionError) as problem:
@@ -84,7 +84,7 @@ def convert(value: object, kind: type[Decoded]) -> Decoded:
 
 
 def read_metadata(found: object) -> dict[str, Any]:
-    """What of the shop's metadata of an order can be taken: its texts, numbers and booleans, by name."""
+    """Return the usable metadata of an order: its texts, numbers and booleans, by name."""
     if not isinstance(found, dict):
         return {}
     return {name: value for name, value in found.items() if isinstance(value, str | int | float)}
@@ -93,7 +93,7 @@ def read_metadata(found: object) -> dict[str, Any]:
 def read_each(
     found: Iterable[object], read: Callable[[bytes], Iterable[ShopEvent]]
 ) -> Iterator[ShopEvent | UnreadableOrder]:
-    """Read each order of a list, whatever the others are."""
+    """Read each order of a list, even if others cannot be read."""
     for one in found:
         body = msgspec.json.encode(one)
         try:
@@ -103,7 +103,7 @@ def read_each(
 
 
 def is_before(found: Mapping[str, Any], name: str, since: datetime) -> bool:
-    """Whether the moment with this name is before; False for what is no moment."""
+    """Whether the member with this name is an earlier time; False if it is not a time."""
     try:
         return from_text(str(found.get(name))) < since
     except UnreadableEvent:
@@ -113,7 +113,9 @@ def is_before(found: Mapping[str, Any], name: str, since: datetime) -> bool:
 def pages(
     ask: Callable[[dict[str, str | int]], list[Any]], question: Mapping[str, str | int], after: str, most: int
 ) -> Iterator[Any]:
-    """What a list has that gives pages of ``most`` items: the parameter ``after`` is the ID of the last."""
+    """Yield the items of a paged list, with ``most`` items a page, and the last ID in the parameter
+    ``after``.
+    """
     last: dict[str, str | int] = {}
     for _ in range(_MAX_PERIODS):
         found = ask({**question, **last})
@@ -124,12 +126,12 @@ def pages(
 
 
 def sends_here(address: object, connection: Connection) -> bool:
-    """Whether this is the address of the connection, on whatever server."""
+    """Whether this is the URL of the connection, on any server."""
     return str(address).rstrip("/").endswith(f"/in/{connection.shop.value}/{connection.id}")
 
 
 def from_seconds(seconds: float) -> datetime:
-    """The moment so many seconds after 1970. Raises ``UnreadableEvent`` for one that no calendar has."""
+    """Return the moment so many seconds after 1970. Raises ``UnreadableEvent`` if it is out of range."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -137,7 +139,7 @@ def from_seconds(seconds: float) -> datetime:
 
 
 def from_text(text: str) -> datetime:
-    """The moment in ISO 8601, with its fraction of a second; UTC without an offset. Raises
+    """Parse a time in ISO 8601, with its fraction of a second; UTC without an offset. Raises
     ``UnreadableEvent``.
     """
     try:
@@ -148,8 +150,9 @@ def from_text(text: str) -> datetime:
 
 
 def period_end(next_at: datetime, began_at: datetime, unit: str | None, amount: int | str) -> datetime:
-    """The end of the period that was paid at ``began_at``, where the next payment is due at ``next_at`` and a
-    period has so many of these units: a shop that is asked late has been paid for later periods since.
+    """Return the end of the period that was paid at ``began_at``, if the next payment is due at ``next_at``
+    and a period has so many of these units. ``next_at`` may be later than that end: the shop may have been
+    paid for more periods before it is asked.
     """
     number = int(amount) if str(amount).isdecimal() else 0
     end = next_at
@@ -165,7 +168,7 @@ def period_end(next_at: datetime, began_at: datetime, unit: str | None, amount: 
 
 
 def _before(moment: datetime, unit: str | None, amount: int) -> datetime:
-    """So many units before; the same moment for a unit that is not known."""
+    """Return the moment so many units earlier; the same moment for an unknown unit."""
     if unit not in _MONTHS:
         return moment - timedelta(days=amount * _DAYS.get(unit or "", 0))
     year, month = divmod(moment.year * 12 + moment.month - 1 - amount * _MONTHS[unit], 12)
@@ -174,7 +177,7 @@ def _before(moment: datetime, unit: str | None, amount: int) -> datetime:
 
 
 def _describe(problem: Exception) -> str:
-    """What is wrong and where, without any value of the body."""
+    """Describe the problem and its place, without any value of the body."""
     if isinstance(problem, msgspec.ValidationError):
         return str(problem)[:200]
     return "the body is no JSON"

@@ -1,4 +1,4 @@
-"""Import what a shop sold and this installation has no event of."""
+"""Import sales of a shop of which this installation has no event."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,7 +26,7 @@ from keywright.provisioning.shops.shop_module import ApiAccess, open_api
 
 
 def find_access(opened: OpenedConnection) -> ApiAccess:
-    """The API of the connection's shop. Raises ``ConnectionFieldInvalid`` where there is none to ask."""
+    """Return the access to the shop's API. Raises ``ConnectionFieldInvalid`` if there is none."""
     connection = opened.connection
     if not opened.api_key:
         raise ConnectionFieldInvalid("api_key", "is missing: the shop's API cannot be asked without it")
@@ -37,8 +37,8 @@ def find_access(opened: OpenedConnection) -> ApiAccess:
 
 
 def list_sold(opened: OpenedConnection, since: datetime, context: Context) -> Iterator[StoreShopEvent]:
-    """A command for each order or event that the shop has changed since then: those that are known change
-    nothing. One that cannot be read has no ``event``: it waits for a person. Raises
+    """Yield a command for each order or event that the shop has changed since then; known ones change
+    nothing. For one that cannot be read, the command has no ``event``: it waits for a person. Raises
     ``ConnectionFieldInvalid``, ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
     """
     connection = opened.connection
@@ -53,20 +53,20 @@ def list_sold(opened: OpenedConnection, since: datetime, context: Context) -> It
 
 
 def list_running(opened: OpenedConnection) -> Iterator[ShopEvent]:
-    """What each running subscription of the shop has, as the shop states it now. Raises as ``list_sold``."""
+    """Yield an event for each running subscription, as the shop reports it now. Raises as ``list_sold``."""
     connection = opened.connection
     with open_api(find_access(opened)) as api:
         for found in MODULES[connection.shop].list_running(api, connection):
             if isinstance(found.change, Lines):
                 change = replace(found.change, is_asked=True)
-                # A statement is kept once, however often the shop is asked.
+                # The same report is stored once, no matter how often the shop is asked.
                 number = blake2b(msgspec.json.encode(change), digest_size=12).hexdigest()
                 with suppress(UnreadableEvent):
                     yield require_usable(replace(found, id=f"asked/{number}", change=change, needs_api=False))
 
 
 def find_missing_topics(opened: OpenedConnection) -> tuple[str, ...] | None:
-    """The events that the shop was not asked to send; None where that cannot be asked. Raises
+    """Return the topics that the shop is not set up to send; None if that is unknown. Raises
     ``ConnectionFieldInvalid``, ``ShopUnavailable``, ``UnreadableEvent``.
     """
     module = MODULES[opened.connection.shop]
@@ -77,13 +77,13 @@ def find_missing_topics(opened: OpenedConnection) -> tuple[str, ...] | None:
 
 
 def mend(opened: OpenedConnection, event: ShopEvent, context: Context, difference: str) -> StoreShopEvent:
-    """A command that lets what the shop states now be held."""
+    """Return a command that applies what the shop reports now."""
     event = replace(event, id=f"{event.id}/{context.now:%Y%m%dT%H%M%S}")
     return _store(opened, event, context, difference)
 
 
 def note(opened: OpenedConnection, event: ShopEvent, context: Context, difference: str) -> StoreShopEvent:
-    """A command that lets what the shop states now wait for a person, who can apply it."""
+    """Return a command that stores what the shop reports now for a person, who can apply it."""
     return replace(_store(opened, event, context, difference), reason=Reason.PAID_NOT_HELD)
 
 
@@ -100,7 +100,7 @@ def _store(opened: OpenedConnection, event: ShopEvent, context: Context, differe
 
 
 def _what_is_kept(found: ShopEvent | UnreadableOrder) -> dict[str, Any]:
-    """The fields of the command that state what an order is."""
+    """Return the fields of the command that contain the order."""
     if not isinstance(found, UnreadableOrder):
         try:
             event = require_usable(found)

@@ -1,4 +1,4 @@
-"""The customers of sales, and the mails that the event of a shop sends to the buyer."""
+"""The customers of sales, and the mails to them about a shop's event."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -37,7 +37,7 @@ class SaleMails:
         self._work, self._command, self._connection = work, command, connection
 
     def find_customer(self, sold: Iterable[SoldLicense]) -> int | None:
-        """The customer to whom these licenses were sold, who may have handed some of them on."""
+        """Find the customer to whom these licenses were sold; some may have a new owner since."""
         return self._find_buyer(list(self._licenses_of(sold)))
 
     def _find_buyer(self, licenses: Sequence[License]) -> int | None:
@@ -46,7 +46,7 @@ class SaleMails:
         return next((one for one in found if one is not None), None)
 
     def queue_failed(self, sold: Collection[SoldLicense]) -> None:
-        """A payment has failed."""
+        """Queue the mail about a failed payment."""
         self._queue(MailTemplate.PAYMENT_FAILED, sold, f"grace {self._command.event_id}")
 
     def queue_changed(
@@ -56,7 +56,7 @@ class SaleMails:
         notes: Notes,
         sold: Collection[SoldLicense],
     ) -> None:
-        """The licenses have other terms, or a later end; the first period comes with the sale."""
+        """Queue the mail about changed terms or a later end; the mail of a sale covers the first period."""
         live = [one for one in sold if not one.is_over]
         is_later = sum(one.until is not None for one in known.payments.values()) > 1
         if outcome_rules.is_other(notes):
@@ -65,7 +65,7 @@ class SaleMails:
             self._queue(MailTemplate.RENEWED, live, f"renewal {self._command.event_id}")
 
     def queue_made(self, change: Sale | Renewal | StateChange | Lines, sold: Collection[SoldLicense]) -> None:
-        """The keys of licenses that this event made, or made usable again."""
+        """Queue the mail with the keys of licenses that this event made, or made usable again."""
         event_id = self._command.event_id
         made = [one for one in sold if one.event_id == event_id and one.status != Status.DISABLED]
         if made:
@@ -73,7 +73,7 @@ class SaleMails:
             self._queue(self._with_keys, made, f"sale {max(one.license_id for one in made)}", language)
 
     def queue_later(self, license_id: int, notes: Notes, *, is_first: bool) -> None:
-        """A later purchase has changed a license; its first buyer gets the key."""
+        """Queue the mail about a license that a later purchase has changed; its first buyer gets the key."""
         license = self._work.find_license(license_id)
         template = MailTemplate.CHANGED if outcome_rules.is_other(notes) else MailTemplate.RENEWED
         if license is not None and (
@@ -88,7 +88,7 @@ class SaleMails:
         return MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
 
     def _licenses_of(self, sold: Iterable[SoldLicense]) -> Iterator[License]:
-        """Those of them that exist, one after another."""
+        """Yield the licenses that exist."""
         found = (self._work.find_license(one.license_id) for one in sold)
         return (one for one in found if one is not None)
 
@@ -100,7 +100,7 @@ class SaleMails:
     def _queue_about(
         self, template: MailTemplate, found: Sequence[License], unique: str, language: str | None = None
     ) -> None:
-        """Queue a mail to each customer of these licenses, about those of that customer."""
+        """Queue a mail to each customer of these licenses, about that customer's licenses."""
         if not self._connection.sends_mail:
             return
         buyer = self._find_buyer(found)
@@ -119,7 +119,7 @@ class SaleMails:
 
 
 def find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
-    """The customer with the buyer's address: what is kept of a sale is forgotten with them."""
+    """Find the customer with the buyer's address: erasing the customer also erases the sale's payload."""
     change = None if event is None else event.change
     if not isinstance(change, Sale) or change.buyer is None:
         return None
@@ -131,7 +131,7 @@ def find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
 
 
 def name_buyer(work: UnitOfWork, command: WorkShopEvent, connection: Connection, outcome: Outcome) -> Outcome:
-    """Give the buyer of a sale the external ID that it contains; the outcome states where that cannot be."""
+    """Set the external ID that a sale states for its buyer; the outcome reports if that is not possible."""
     sale, customer_id = command.event.change, outcome.customer_id
     external_id = find_external_id(sale, connection) if isinstance(sale, Sale) else None
     if external_id is None or customer_id is None:

@@ -1,4 +1,4 @@
-"""Statements about what shops report of payments, subscriptions, and the licenses that were sold."""
+"""Database access for payments, subscriptions, and the licenses that were sold."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ from keywright.provisioning.shops.model import Change, Fact, QuantityRule, Remov
 from keywright.provisioning.shops.rules import Known
 from keywright.provisioning.shops.sold_model import Payment, Snapshots, SoldLicense, SoldLine, Subscription
 
-#: The most payments of a subscription that count, the newest, and the most licenses of one.
+#: The largest number of payments of a subscription that count, the newest; and of licenses of one.
 _MAX_PAYMENTS, MAX_SOLD = 400, 20_000
 _decode_snapshots = msgspec.json.Decoder(Snapshots).decode
 _decode_parts = msgspec.json.Decoder(dict[str, Snapshots]).decode
@@ -43,7 +43,7 @@ _UPDATE_SOLD = bulk_update(
 )
 _OF: BindParameter[int] = bindparam("connection_id")
 _REF: BindParameter[str] = bindparam("ref")
-#: The licenses of an order, of a subscription; payments and subscriptions by what the shop calls them.
+#: The licenses of an order, or of a subscription; payments and subscriptions by the shop's references.
 _SOLD_BY = {
     name: select(sold_licenses)
     .where(sold_licenses.c.connection_id == _OF, sold_licenses.c[name] == _REF)
@@ -59,11 +59,11 @@ _PAYMENT = select(payments).where(payments.c.connection_id == _OF, payments.c.or
 _PAYMENTS = (
     select(payments)
     .where(payments.c.connection_id == _OF, payments.c.subscription_ref == _REF)
-    # What was sold is not forgotten, however often it was renewed.
+    # Sales are never left out, no matter how often they were renewed.
     .order_by(payments.c.snapshots.is_(None), payments.c.paid_at.desc())
     .limit(_MAX_PAYMENTS)
 )
-#: The next connection that has sold something, some licenses of one, and their number.
+#: The next connection that has sold something, some of its licenses, and their number.
 _NEXT = select(func.min(sold_licenses.c.connection_id)).where(
     sold_licenses.c.connection_id > bindparam("after")
 )
@@ -78,7 +78,7 @@ _SUBSCRIPTION = select(subscriptions).where(
 def list_lines(
     tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
 ) -> list[SoldLine]:
-    """The lines of an order, and of a subscription."""
+    """List the lines of an order, and of a subscription."""
     found: dict[tuple[str, str], SoldLine] = {}
     for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
         if ref is not None:
@@ -90,7 +90,7 @@ def list_lines(
 def list_sold(
     tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
 ) -> list[SoldLicense]:
-    """The licenses of an order, and of a subscription; without an ID, those of lines that made none."""
+    """List the licenses of an order, and of a subscription; one without an ID marks a line without any."""
     found: dict[tuple[str, str, int, int], SoldLicense] = {}
     for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
         if ref is not None:
@@ -100,7 +100,7 @@ def list_sold(
 
 
 def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> set[int]:
-    """The IDs of the licenses that a change is about, where they are known."""
+    """Return the IDs of the known licenses that a change is about."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     if order is not None and subscription is None:
         subscription = find_subscription(tx, connection_id, order)
@@ -111,19 +111,19 @@ def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> se
 
 
 def find_subscription(tx: ReadTransaction, connection_id: int, order: str) -> str | None:
-    """The subscription of an order. One that an order is named after goes on with the order's."""
+    """Find the subscription of an order; for a subscription named after an order, that of the order."""
     found: str | None = tx.first(_PAYMENT, lambda row: row.subscription_ref, **_of(connection_id, order))
     return found
 
 
 def list_of_license(tx: ReadTransaction, license_id: int) -> list[tuple[int, SoldLicense]]:
-    """What shops have reported of a license, with the connection."""
+    """List the reports of shops about a license, each with the ID of the connection."""
     query = select(sold_licenses).where(sold_licenses.c.license_id == license_id)
     return [(row.connection_id, _sold_of(row)) for row in tx.connection.execute(query)]
 
 
 def list_removed(tx: ReadTransaction, shop: Shop) -> list[RemovedSales]:
-    """What connections of a shop have sold that were removed."""
+    """List the sales of a shop's removed connections."""
     known = set(tx.connection.execute(select(connections.c.id)).scalars())
     found: list[RemovedSales] = []
     number = 0
@@ -134,15 +134,15 @@ def list_removed(tx: ReadTransaction, shop: Shop) -> list[RemovedSales]:
 
 
 def _find_shop(tx: ReadTransaction, connection_id: int) -> str | None:
-    """The shop of a connection that was removed, as its licenses name it; None where none is left."""
+    """Return the shop of a removed connection, which its licenses name; None if it has none left."""
     some = set(tx.connection.execute(_SOME, {"of": connection_id}).scalars())
     orders = map(order_of, find_licenses_by_id(tx, some).values())
     return next((one.source.partition(":")[0] for one in orders), None)
 
 
 def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
-    """Give a connection what another one knows and it does not, and forget the rest; returns the number of
-    licenses.
+    """Move the rows of one connection to another, unless that has them, and delete the rest; return the
+    number of licenses moved.
     """
     taken = 0
     for table in (subscriptions, payments, later_purchases, sold_lines, sold_licenses):
@@ -156,7 +156,7 @@ def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
 
 
 def save_lines(tx: WriteTransaction, connection_id: int, lines: Iterable[SoldLine]) -> None:
-    """Insert or update."""
+    """Insert or update lines."""
     for one in lines:
         values = {
             "connection_id": connection_id,
@@ -173,7 +173,7 @@ def save_lines(tx: WriteTransaction, connection_id: int, lines: Iterable[SoldLin
 
 
 def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:
-    """Insert."""
+    """Insert sold licenses."""
     rows = [
         {
             "connection_id": connection_id,
@@ -191,7 +191,7 @@ def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldL
 
 
 def save_sold(tx: WriteTransaction, connection_id: int, sold: Collection[SoldLicense]) -> None:
-    """Update what the shop has reported."""
+    """Update sold licenses with the shop's last reports."""
     rows = [
         {
             "where_connection_id": connection_id,
@@ -220,7 +220,7 @@ def _state_columns(one: SoldLicense) -> dict[str, Any]:
 
 
 def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line: str) -> None:
-    """Forget that a line made no license."""
+    """Delete the record that a line made no license."""
     column = sold_licenses.c
     is_line = (column.connection_id == connection_id, column.order_ref == order, column.line == line)
     tx.connection.execute(delete(sold_licenses).where(*is_line, column.license_id == 0))
@@ -229,7 +229,7 @@ def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line
 def find_known(
     tx: ReadTransaction, connection_id: int, payment_ref: str | None, subscription_ref: str | None
 ) -> Known:
-    """What is known of a payment and of a subscription: of the payment's, where none is named."""
+    """Find the known facts of a payment and of a subscription, by default the payment's."""
     payment = None
     if payment_ref is not None:
         payment = tx.first(_PAYMENT, _payment_of, **_of(connection_id, payment_ref))
@@ -247,7 +247,7 @@ def find_known(
 
 
 def save_known(tx: WriteTransaction, connection_id: int, before: Known, after: Known) -> None:
-    """Insert or update what has changed."""
+    """Insert or update the facts that have changed."""
     for ref, payment in after.payments.items():
         if payment != before.payments.get(ref):
             _save_payment(tx, connection_id, payment)

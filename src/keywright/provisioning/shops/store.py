@@ -1,4 +1,4 @@
-"""Statements about connections, and about the events of shops."""
+"""Database access for connections and the events of shops."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -25,11 +25,11 @@ from keywright.provisioning.shops import model
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.event_rules import LONGEST_DELAY, to_milliseconds
 
-#: The most connections of an installation.
+#: The largest number of connections of an installation.
 MAX_CONNECTIONS = 200
-#: The most rows that a step reads or deletes.
+#: The largest number of rows that a step reads or deletes.
 AT_ONCE = 50
-#: The most events that are deleted with their connection.
+#: The largest number of events that are deleted together with their connection.
 _MAX_DELETED = 500
 CONNECTIONS = Records(connections, model.Connection)
 list_connections, find_connection = CONNECTIONS.list_all, CONNECTIONS.find
@@ -52,8 +52,7 @@ _SAVE_PROGRESS = (
     .values(last_event_at=sa.bindparam("last_event_at"), failures=sa.bindparam("failures"))
 )
 _decode_payload = msgspec.msgpack.Decoder(model.Payload).decode
-#: The events whose next attempt is due, the longest due first. Where an attempt is claimed, the next one is
-#: due after it.
+#: The events whose next attempt is due, the longest due first. Claiming an attempt schedules the next one.
 EVENTS = Kind(
     is_due(shop_events.c.next_attempt_at, LONGEST_DELAY),
     shop_events.c.next_attempt_at,
@@ -69,7 +68,7 @@ EVENTS = Kind(
 
 
 def open_connection(tx: ReadTransaction, connection_id: int) -> model.OpenedConnection | None:
-    """The connection with its secrets."""
+    """Return the connection with its secrets."""
 
     def opened(row: sa.Row[Any]) -> model.OpenedConnection:
         secret, api_key = (
@@ -82,7 +81,7 @@ def open_connection(tx: ReadTransaction, connection_id: int) -> model.OpenedConn
 
 
 def save_new_connection(tx: WriteTransaction, connection: model.Connection, secret: str, api_key: str) -> int:
-    """Insert, with the next ID, which is returned."""
+    """Insert a connection; return its ID."""
     values = CONNECTIONS.values_of(connection) | {"sealed_secret": b"", "sealed_api_key": b""}
     connection_id = tx.insert(connections, values)
     save_secrets(tx, connection_id, secret=secret, api_key=api_key)
@@ -92,7 +91,7 @@ def save_new_connection(tx: WriteTransaction, connection: model.Connection, secr
 def save_secrets(
     tx: WriteTransaction, connection_id: int, *, secret: str | None = None, api_key: str | None = None
 ) -> None:
-    """Seal what is given."""
+    """Seal and store the given secrets."""
     values = {
         f"sealed_{name}": tx.sealing.seal(text.encode(), connection_associated_data(connection_id, name))
         for name, text in (("secret", secret), ("api_key", api_key))
@@ -105,7 +104,7 @@ def save_secrets(
 def save_progress(
     tx: WriteTransaction, connection: model.Connection, last_event_at: datetime, failures: int
 ) -> None:
-    """Update when the last event came, and how many have failed in a row, of a connection that is locked."""
+    """Update the time of the last event, and the number of failures in a row, of a locked connection."""
     if (connection.last_event_at, connection.failures) == (last_event_at, failures):
         return
     values = {"last_event_at": to_seconds(last_event_at), "failures": failures}
@@ -113,8 +112,8 @@ def save_progress(
 
 
 def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
-    """Delete the connection and some of its events, first those that wait: ``delete_left_events`` deletes the
-    others. What it sold is still known, so that nothing is made twice.
+    """Delete the connection and some of its events, waiting ones first; ``delete_left_events`` deletes the
+    others. The record of its sales is kept, so that nothing is sold twice.
     """
     column = shop_events.c
     tx.connection.execute(sa.delete(connections).where(connections.c.id == connection_id))
@@ -124,7 +123,7 @@ def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
 
 
 def topics_to_text(topics: tuple[str, ...] | None) -> str | None:
-    """The column of a connection."""
+    """Return the column value for topics."""
     return None if topics is None else msgspec.json.encode(topics).decode()
 
 
@@ -132,7 +131,7 @@ def topics_to_text(topics: tuple[str, ...] | None) -> str | None:
 
 
 def save_new_event(tx: WriteTransaction, event: model.StoredEvent, payload: model.Payload) -> int | None:
-    """Insert; returns its ID. None, and nothing changes, for an event that the connection has."""
+    """Insert an event; return its ID. Return None, and change nothing, if the connection has the event."""
     values = _event_values(event) | {"sealed_payload": b""}
     new = insert_or(shop_events, is_postgres=tx.is_postgres)
     new = new.on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
@@ -143,43 +142,43 @@ def save_new_event(tx: WriteTransaction, event: model.StoredEvent, payload: mode
 
 
 def find_event(tx: ReadTransaction, row_id: int) -> model.StoredEvent | None:
-    """The event with this ID."""
+    """Return the event with this ID."""
     return tx.first(_EVENT_BY_ID, _event_of, id=row_id)
 
 
 def lock_event(tx: WriteTransaction, row_id: int) -> model.StoredEvent | None:
-    """The event with this ID, locked until the end of the transaction."""
+    """Return the event with this ID, locked until the end of the transaction."""
     return tx.first(_LOCKED_EVENT, _event_of, id=row_id)
 
 
 def find_payload(tx: ReadTransaction, row_id: int) -> model.Payload | None:
-    """What the shop sent; None once it was forgotten."""
+    """Return an event's payload; None if it was deleted."""
     return unseal_payload(tx, row_id, tx.connection.execute(_PAYLOAD, {"id": row_id}).scalar_one())
 
 
 def unseal_payload(tx: ReadTransaction, row_id: int, sealed: bytes) -> model.Payload | None:
-    """The payload in the column of an event; None once it was forgotten."""
+    """Decrypt the payload in an event's column; None if it was deleted."""
     plain = tx.key_ring.unseal(sealed, shop_event_associated_data(row_id))
     return _decode_payload(plain) if plain else None
 
 
 def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[model.StoredEvent]:
-    """The page that is asked for."""
+    """Return a page of the matching events."""
     if query.connection_id is None:
-        # Events of a connection that was removed are deleted after a while.
+        # The events of a removed connection are deleted later.
         conditions: list[sa.ColumnElement[bool]] = [
             sa.exists().where(connections.c.id == shop_events.c.connection_id)
         ]
     else:
         conditions = [shop_events.c.connection_id == query.connection_id]
     if query.state is not None:
-        # No parameter: a partial index is used only for a value that is part of the statement.
+        # A literal, not a parameter: partial indexes are used only for values that are part of the statement.
         conditions.append(shop_events.c.state == sa.literal(query.state.value, literal_execute=True))
     return read_page(tx, sa.select(*_EVENT).where(*conditions), query.paging, _event_of)
 
 
 def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: datetime) -> None:
-    """Let the renewals of a subscription that wait for its sale be due now."""
+    """Make the renewals of a subscription that wait for its sale due now."""
     column = shop_events.c
     waiting = sa.update(shop_events).where(
         column.connection_id == connection_id,
@@ -220,7 +219,7 @@ def _save_columns(names: tuple[str, ...]) -> sa.Update:
 def list_received(
     tx: ReadTransaction, connection_id: int, since: datetime, after_id: int
 ) -> list[model.StoredEvent]:
-    """Some of the events that were received since then, after an ID, by ID."""
+    """List some of the events that were received since then, after an ID, by ID."""
     column = shop_events.c
     conditions = (column.connection_id == connection_id, column.id > after_id)
     query = sa.select(*_EVENT).where(*conditions, column.received_at >= to_seconds(since))
@@ -228,8 +227,8 @@ def list_received(
 
 
 def delete_old_events(tx: WriteTransaction, before: datetime) -> int:
-    """Delete some of the events that were received before then, but none that waits, for its turn or for a
-    person. Returns how many.
+    """Delete some of the events that were received before then, but none that waits for processing or for a
+    person. Return their number.
     """
     column = shop_events.c
     is_over = column.state.in_((model.EventState.DONE.value, model.EventState.IGNORED.value))
@@ -238,7 +237,7 @@ def delete_old_events(tx: WriteTransaction, before: datetime) -> int:
 
 
 def delete_left_events(tx: WriteTransaction) -> int:
-    """Delete some of the events of connections that were removed. Returns how many."""
+    """Delete some of the events of removed connections. Return their number."""
     column = shop_events.c
     known = [0, *tx.connection.execute(sa.select(connections.c.id).order_by(connections.c.id)).scalars()]
     for before, after in zip(known, [*known[1:], None], strict=True):
@@ -260,7 +259,7 @@ def _delete_events(tx: WriteTransaction, query: sa.Select[Any]) -> int:
 
 
 def forget_payload(tx: WriteTransaction, row_id: int) -> None:
-    """Empty a payload."""
+    """Delete an event's payload."""
     _save_payload(tx, row_id, b"")
 
 

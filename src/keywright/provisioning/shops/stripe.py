@@ -1,8 +1,8 @@
-"""Stripe.
+"""The module for Stripe.
 
 Signatures: https://docs.stripe.com/webhooks#verify-manually. Events:
-https://docs.stripe.com/api/events/types. API versions before and since 2025-03-31 are read: there, an invoice
-names its subscription in ``parent``, and a charge no longer names its invoice.
+https://docs.stripe.com/api/events/types. It reads API versions before and since 2025-03-31: since then, an
+invoice names its subscription in ``parent``, and a charge no longer names its invoice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ from keywright.provisioning.shops import model, reading, stripe_objects
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.stripe.com"
-#: The most lines of an order that are asked for.
+#: The largest number of lines of an order that are requested.
 _MAX_LINES = 100
 _PAGE = 100
-#: The most pages of events that are asked for.
+#: The largest number of pages of events that are requested.
 _MAX_PAGES = 500
 _STATES = {
     "active": model.SaleState.ACTIVE,
@@ -33,12 +33,12 @@ _STATES = {
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
-    """Stripe sends none."""
+    """Return False: Stripe sends no pings."""
     return False
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """``Stripe-Signature: t=<seconds>,v1=<hex>[,v1=<hex>]`` over ``<seconds>.<body>``."""
+    """Check ``Stripe-Signature: t=<seconds>,v1=<hex>[,v1=<hex>]``, over ``<seconds>.<body>``."""
     entries = reading.require_header(headers, "stripe-signature").split(",")
     reading.require_timed_signature(entries, b".", body, secret, now, time="t", signature="v1")
 
@@ -49,14 +49,14 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
-    """A restricted key is enough that may read Checkout Sessions, invoices, charges, subscriptions, events
-    and webhook endpoints.
+    """Return the access to the API. A restricted key suffices that may read Checkout Sessions, invoices,
+    charges, subscriptions, events and webhook endpoints.
     """
     return ApiAccess(connection.url or API_URL, {"Authorization": f"Bearer {api_key}"})
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """The lines of a session, or of a subscription; the invoice that a payment paid."""
+    """Add the lines of a session or a subscription, or replace a payment by the invoice that it paid."""
     change, lookup = event.change, event.lookup or ""
     if isinstance(change, model.Lines):
         question: dict[str, str | int] = {"subscription": change.subscription, "limit": _MAX_LINES}
@@ -86,7 +86,7 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
 def list_orders(
     api: ShopApi, connection: model.Connection, since: datetime
 ) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
-    """The events that Stripe has kept (30 days), oldest first, as it sent them."""
+    """Yield the events that Stripe keeps (30 days), oldest first, as it sent them."""
     events: list[model.ShopEvent | model.UnreadableOrder] = []
     after: dict[str, str | int] = {}
     begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
@@ -121,13 +121,13 @@ def _read_session(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     email = details.email or session.customer_email
     language = None if session.locale in (None, "auto") else session.locale
     sale = model.Sale(
-        # A refund names the payment or, for a subscription, the invoice.
+        # A refund names the payment intent or, for a subscription, the invoice.
         order=session.invoice or session.payment_intent or session.id,
         buyer=None if email is None else model.Buyer(email, details.name, language),
         subscription=session.subscription,
         metadata=reading.read_metadata({"client_reference_id": session.client_reference_id})
         | reading.read_metadata(session.metadata),
-        # The invoice states how long is paid.
+        # The invoice states the paid period.
         needs_period=session.subscription is not None,
     )
     return sale, session.id
@@ -144,13 +144,13 @@ def _read_invoice(found: dict[str, Any]) -> tuple[model.Change, str | None]:
         return model.Nothing("the invoice is of no subscription"), None
     lines = [one for one in invoice.lines.data if one.is_period]
     until = reading.from_seconds(max(one.period.end for one in lines)) if lines else None
-    # A page of the lines is not all that was paid.
+    # One page of the lines is not everything that was paid.
     paid = () if invoice.lines.has_more else tuple(one.sold for one in lines)
     return model.Renewal(subscription=subscription, until=until, order=invoice.id, lines=paid), None
 
 
 def _read_subscription(found: dict[str, Any]) -> tuple[model.Change, str | None]:
-    """Its items are those that count: a change that waits for its payment is in ``pending_update``."""
+    """Read the items, which are in force: a change that waits for its payment is in ``pending_update``."""
     subscription = reading.convert(found, stripe_objects.Subscription)
     state = _STATES.get(subscription.status)
     if state is None:
@@ -181,12 +181,12 @@ def _read_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
         order=charge.invoice or charge.payment_intent or charge.id,
         fact=model.Fact.REFUND,
     )
-    # The API is asked whether the payment was an invoice's.
+    # The API is asked whether the payment was for an invoice.
     return refunded, None if charge.invoice is not None else charge.payment_intent
 
 
 def _read_changed_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
-    """What was refunded is paid again; a refund that failed in part is none in full."""
+    """Read a failed refund: the payment is paid again. A refund that failed in part is not a full refund."""
     refund = reading.convert(found, stripe_objects.OfCharge)
     if refund.status not in ("failed", "canceled"):
         return model.Nothing("the refund has not failed"), None
@@ -197,7 +197,7 @@ def _read_dispute(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     dispute = reading.convert(found, stripe_objects.OfCharge)
     status = dispute.status or ""
     if status.startswith("warning"):
-        # Nothing was suspended for it, and nothing is restored: many end with a refund.
+        # It suspended nothing, so that nothing is restored: many inquiries end with a refund.
         return model.Nothing("an inquiry, no dispute"), None
     states = {"won": model.SaleState.ACTIVE, "lost": model.SaleState.REFUNDED}
     return _change_of_payment(states.get(status, model.SaleState.SUSPENDED), model.Fact.DISPUTE, dispute)
@@ -206,7 +206,7 @@ def _read_dispute(found: dict[str, Any]) -> tuple[model.Change, str | None]:
 def _change_of_payment(
     state: model.SaleState, fact: model.Fact, about: stripe_objects.OfCharge
 ) -> tuple[model.Change, str | None]:
-    """The state of the order that was paid; the API is asked whether it was an invoice's."""
+    """Return the new state of the order; the API is asked whether its payment was for an invoice."""
     order = about.payment_intent or about.charge or about.id
     return model.StateChange(state=state, order=order, fact=fact), about.payment_intent
 
@@ -222,16 +222,18 @@ _READERS = {
     "charge.refund.updated": _read_changed_refund,
     "refund.failed": _read_changed_refund,
     "charge.dispute.created": _read_dispute,
-    # An inquiry that became a dispute.
+    # Sent when an inquiry becomes a dispute.
     "charge.dispute.funds_withdrawn": _read_dispute,
     "charge.dispute.closed": _read_dispute,
 }
-#: What the page about this shop names; the others are read where they come.
+#: The events that the documentation for this shop names; the others are read if they are sent.
 TOPICS = frozenset(_READERS) - {"customer.subscription.created", "charge.refund.updated"}
 
 
 def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
-    """Canceled ones are not in the list. A change of the last minutes has an event of its own."""
+    """Yield running subscriptions, without canceled ones. Changes of the last minutes have events of their
+    own.
+    """
     at = datetime.now(UTC) - reading.LATELY
 
     def ask(question: dict[str, str | int]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The parts of Stripe's API and events that are read here."""
+"""The members of Stripe's events and API objects that are read."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from keywright.provisioning.shops.model import SaleLine
 
 
 class Details(msgspec.Struct):
-    """Who bought."""
+    """The buyer."""
 
     email: str | None = None
     name: str | None = None
@@ -49,14 +49,14 @@ class Item(msgspec.Struct):
 
 
 class Items(msgspec.Struct):
-    """A page of them."""
+    """A page of lines or items."""
 
     data: list[Item]
     has_more: bool = False
 
 
 def line_of(item: Item) -> SaleLine:
-    """The line of an order, an invoice or a subscription."""
+    """Convert a line of an order or an invoice, or an item of a subscription."""
     price = item.price
     refs = () if price is None else (price.id, *([price.product] if price.product else []))
     quantity = 1 if item.quantity is None else item.quantity
@@ -65,19 +65,19 @@ def line_of(item: Item) -> SaleLine:
 
 
 class Period(msgspec.Struct):
-    """What is paid, in seconds since 1970."""
+    """The period of a line, in seconds since 1970."""
 
     end: float
 
 
 class LineDetails(msgspec.Struct):
-    """Of a line that a subscription has made."""
+    """The details of a line that comes from a subscription."""
 
     proration: bool = False
 
 
 class LineParent(msgspec.Struct):
-    """What has made a line, since 2025-03-31."""
+    """The origin of a line, since 2025-03-31."""
 
     subscription_item_details: LineDetails | None = None
 
@@ -109,7 +109,7 @@ class InvoiceLine(msgspec.Struct):
 
     @property
     def is_period(self) -> bool:
-        """Whether it pays for a period of a subscription: not for a part of one, and for nothing else."""
+        """Whether the line pays for a period of a subscription, not for a proration or anything else."""
         details = None if self.parent is None else self.parent.subscription_item_details
         if self.parent is not None:
             return details is not None and not details.proration
@@ -117,14 +117,14 @@ class InvoiceLine(msgspec.Struct):
 
     @property
     def sold(self) -> SaleLine:
-        """What was paid."""
+        """The paid line."""
         details = None if self.pricing is None else self.pricing.price_details
         price = self.price if details is None else Price(details.price, details.product)
         return line_of(Item(self.id, price, self.quantity))
 
 
 class InvoiceLines(msgspec.Struct):
-    """A page of them."""
+    """A page of lines."""
 
     data: list[InvoiceLine]
     has_more: bool = False
@@ -137,7 +137,7 @@ class SubscriptionDetails(msgspec.Struct):
 
 
 class InvoiceParent(msgspec.Struct):
-    """What has made an invoice."""
+    """The origin of an invoice."""
 
     subscription_details: SubscriptionDetails | None = None
 
@@ -152,7 +152,7 @@ class Invoice(msgspec.Struct):
 
     @property
     def of_subscription(self) -> str | None:
-        """The subscription that it is of."""
+        """The subscription of the invoice."""
         details = None if self.parent is None else self.parent.subscription_details
         return self.subscription or (None if details is None else details.subscription)
 
@@ -190,13 +190,13 @@ class InvoicePayment(msgspec.Struct):
 
 
 class InvoicePayments(msgspec.Struct):
-    """A page of them."""
+    """A page of payments."""
 
     data: list[InvoicePayment]
 
 
 class Object(msgspec.Struct):
-    """What an event is about."""
+    """The object of an event."""
 
     object: dict[str, Any]
 
@@ -212,7 +212,7 @@ class Event(msgspec.Struct):
 
 
 class Events(msgspec.Struct):
-    """A page of them."""
+    """A page of events, or of other objects."""
 
     found: list[dict[str, Any]] = field(name="data")
     has_more: bool = False

@@ -1,12 +1,11 @@
-"""WooCommerce, and WooCommerce Subscriptions.
+"""The module for WooCommerce, and WooCommerce Subscriptions.
 
 Webhooks: https://developer.woocommerce.com/docs/apis/rest-api/v3/webhooks/ and the class ``WC_Webhook``.
 Orders: https://woocommerce.github.io/woocommerce-rest-api-docs/#order-properties. Subscriptions:
-https://woocommerce.github.io/subscriptions-rest-api-docs/. An order does not state that it began a
-subscription, but a subscription names its first order: so the order's number stands for the subscription
-here, too.
+https://woocommerce.github.io/subscriptions-rest-api-docs/. An order does not state that it started a
+subscription, but a subscription names its first order: so the order's ID is used for the subscription, too.
 
-Only the body is signed: the header with the topic is not believed, but for a body that is only a number.
+Only the body is signed: the topic in the header is used only for a body that contains nothing but an ID.
 """
 
 import base64
@@ -24,7 +23,7 @@ from keywright.core.errors import ShopRefused, UnreadableEvent
 from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
-#: The states of orders that make licenses, unless the connection names others.
+#: The states of orders that make licenses, unless the connection has others.
 PAID_STATES = ("processing", "completed")
 TOPICS = frozenset(
     {
@@ -44,15 +43,15 @@ _SUBSCRIPTION_STATES = {
     "cancelled": model.SaleState.ENDED,
     "expired": model.SaleState.ENDED,
 }
-#: The states of a subscription that does not go on.
+#: The states of a subscription that is over.
 _OVER = frozenset({"cancelled", "expired", "switched"})
-#: The meta keys of a renewal's order, and of one that switches, that name the subscription.
+#: The meta keys with the ID of the subscription: of an order that renews it, and of one that switches it.
 _RENEWAL, _SWITCH = "_subscription_renewal", "_subscription_switch"
-#: What the meta keys of a line begin with that stands in the place of another one.
+#: The prefix of the meta keys of a line that replaces another one.
 _SWITCHED = "_switched_subscription_"
 _PING = re.compile(rb"webhook_id=\d{1,20}")
 _PAGE = 100
-#: The most pages of orders that are asked for.
+#: The largest number of pages of orders that are requested.
 _MAX_PAGES = 500
 
 
@@ -96,7 +95,7 @@ class _Order(msgspec.Struct):
     meta_data: list[_MetaEntry] = []
 
     def find_subscription(self, key: str) -> str | None:
-        """The number of the subscription that this order renews, or switches."""
+        """Return the ID of the subscription that this order renews or switches."""
         values = [str(one.value) for one in self.meta_data if one.key == key]
         return values[0] if values and values[0].isascii() and values[0].isdigit() else None
 
@@ -114,12 +113,12 @@ class _Subscription(msgspec.Struct):
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
-    """WooCommerce tries an address with an unsigned form, and saves the webhook only for the answer 200."""
+    """Whether this is the unsigned form by which WooCommerce tests an address before it saves the webhook."""
     return "x-wc-webhook-signature" not in headers and _PING.fullmatch(body) is not None
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """``X-WC-Webhook-Signature: <base64>`` over the body; there is no time in it."""
+    """Check ``X-WC-Webhook-Signature: <base64>``, over the body; it contains no time."""
     expected = base64.b64encode(hmac.digest(secret.encode(), body, "sha256")).decode()
     reading.require_signature(expected, [reading.require_header(headers, "x-wc-webhook-signature").strip()])
 
@@ -140,7 +139,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
-    """The key is ``ck_…:cs_…``, with the permission to read; the address is that of the site."""
+    """Return the access to the API of the site; the key is ``ck_…:cs_…``, with the permission to read."""
     if connection.url is None:
         return None
     credentials = base64.b64encode(api_key.encode()).decode()
@@ -148,8 +147,8 @@ def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """The first order of the subscription that an order renews or switches, and the end of the time paid; the
-    lines of a subscription; of an order that was deleted, whether it is gone.
+    """Add the first order of the subscription that an order renews or switches, and the end of the paid time;
+    or the lines of a subscription; or check whether an order is really deleted.
     """
     if isinstance(event.change, model.StateChange) and event.change.order is not None:
         is_gone = _is_gone(api, event.change.order)
@@ -165,7 +164,7 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     elif isinstance(change, model.Renewal) and change.is_change:
         change = replace(change, subscription=first_order)
     elif isinstance(change, model.Renewal) and until and change.until is not None:
-        # Until the shop is asked, it is when the order was paid.
+        # Until now, ``until`` is the time at which the order was paid.
         end = reading.period_end(
             reading.from_text(until), change.until, found.billing_period, found.billing_interval
         )
@@ -176,7 +175,7 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
 
 
 def _is_gone(api: ShopApi, order: str) -> bool:
-    """Whether the shop has no such order, or has it in the trash."""
+    """Whether the order does not exist in the shop, or is in its trash."""
     try:
         return reading.convert(api.get(f"/wp-json/wc/v3/orders/{order}"), _Status).status == "trash"
     except ShopRefused as refused:
@@ -188,9 +187,9 @@ def _is_gone(api: ShopApi, order: str) -> bool:
 def list_orders(
     api: ShopApi, connection: model.Connection, since: datetime
 ) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
-    """The orders and the subscriptions that changed since then, each in the order of their numbers.
+    """Yield the orders, then the subscriptions, that changed since then, each in the order of their IDs.
 
-    WooCommerce sends an event once: what did not arrive is found so.
+    WooCommerce sends an event only once: this finds the lost ones.
     """
     yield from reading.read_each(_list(api, "orders", _since(since)), lambda body: read({}, body, connection))
     try:
@@ -198,7 +197,7 @@ def list_orders(
             _list(api, "subscriptions", _since(since)), lambda body: read({}, body, connection)
         )
     except ShopRefused:
-        # Without WooCommerce Subscriptions, there is no such address.
+        # Without WooCommerce Subscriptions, this path does not exist.
         return
 
 
@@ -207,22 +206,22 @@ def _since(moment: datetime) -> dict[str, str | int]:
 
 
 def _list(api: ShopApi, what: str, which: dict[str, str | int]) -> Iterator[dict[str, Any]]:
-    # In the order of numbers, what changes meanwhile moves nothing out of the pages to come.
+    # In the order of IDs, changes in the shop do not move items out of the following pages.
     question: dict[str, str | int] = which | {"orderby": "id", "order": "asc", "per_page": _PAGE}
     for number in range(1, _MAX_PAGES + 1):
         page = reading.convert(
             api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]]
         )
         if not page:
-            # A site may give shorter pages than it was asked for: only an empty one is the last.
+            # A site may return shorter pages than requested: only an empty one is the last.
             return
         yield from page
 
 
 def _read_deletion(headers: Mapping[str, str], number: object, *, needs_api: bool) -> model.ShopEvent:
-    """The topic is not signed, and users have numbers of their own: with an API key, the shop is asked
-    whether the order is gone. An order can go to the trash, come back, and go again: the ID of the delivery
-    tells one from the other.
+    """Read a deletion. The topic is not signed, and users have IDs, too, so the shop is asked with an API key
+    whether the order is gone. An order can be moved to the trash, restored, and moved again: the ID of the
+    delivery distinguishes these events.
     """
     topic, order = headers.get("x-wc-webhook-topic", ""), str(reading.convert(number, int))
     is_order = topic == "order.deleted"
@@ -269,7 +268,7 @@ def _read_renewal(
     event: model.ShopEvent, order: _Order, subscription: str, connection: model.Connection, *, is_paid: bool
 ) -> model.ShopEvent:
     if not connection.has_api_key:
-        # The webhook for subscriptions states the end.
+        # The subscription's webhook states the end.
         return replace(event, change=model.Nothing("the API key of the shop is missing"))
     paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
     lines = tuple(map(_line_of, order.line_items))
@@ -282,8 +281,8 @@ def _read_renewal(
 
 
 def _read_switch(event: model.ShopEvent, order: _Order, subscription: str) -> list[model.ShopEvent]:
-    """An order that switches sells nothing: the subscription, or the one that goes on in its place, lists the
-    lines. What was bought beside that is a sale.
+    """Read an order that switches a subscription. It sells nothing: the subscription, or the one that
+    continues it, lists the lines. Other lines of the order are a sale.
     """
     number = str(order.id)
     change = model.Renewal(subscription=subscription, until=None, order=number, is_change=True)
@@ -334,7 +333,7 @@ def _read_subscription(found: _Subscription) -> model.ShopEvent:
     elif found.status == "active" and until:
         change = replace(listed, state=None, until=reading.from_text(until))
     elif not lines and found.status in _OVER:
-        # Another subscription goes on with its lines: it was switched.
+        # It was switched: another subscription has its lines.
         change = replace(listed, state=None)
     elif state is not None:
         change = listed
@@ -348,7 +347,7 @@ def _read_subscription(found: _Subscription) -> model.ShopEvent:
 
 
 def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
-    """None without WooCommerce Subscriptions."""
+    """Yield running subscriptions; none without WooCommerce Subscriptions."""
     try:
         for one in _list(api, "subscriptions", {"status": "active"}):
             found = _read_subscription(reading.convert(one, _Subscription))
@@ -358,7 +357,7 @@ def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.S
 
 
 def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
-    """Without WooCommerce Subscriptions, its topics count as asked for: there are none."""
+    """Return the active topics. Without WooCommerce Subscriptions, its topics are not missing."""
     found = reading.convert(api.get("/wp-json/wc/v3/webhooks", {"per_page": _PAGE}), list[dict[str, Any]])
     own = [one for one in found if reading.sends_here(one.get("delivery_url"), connection)]
     topics = {str(one.get("topic")) for one in own if one.get("status") == "active"}
