@@ -1,1 +1,1 @@
-"""Whose license it is: customers claim licenses with their keys, and hand them on to others."""
+"""Ownership of licenses: customers claim licenses with their keys, and transfer them to others."""

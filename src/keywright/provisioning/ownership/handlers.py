@@ -1,7 +1,7 @@
-"""Decide claims and transfers of licenses, and read them.
+"""The handlers of claims and transfers of licenses, and of the queries about them.
 
-They are decided by the database's clock, where it has one, under the lock of the license. The past of a
-license that changes hands is not for its new owner: the records of its devices are deleted.
+They use the database's clock, if it has one, and lock the license. The new owner must not see the past of a
+transferred license: the records of its devices are deleted.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ from keywright.provisioning.store import CUSTOMERS, require_customer
 
 
 def claim(work: LicenseWork, command: model.ClaimLicense) -> License:
-    """Give the license to the customer; one that is theirs already stays as it is. Raises ``NotClaimable``,
-    after the same statements, whether there is no such license or it cannot be claimed; and
+    """Give the license to the customer; if it is theirs already, nothing changes. Raises ``NotClaimable``,
+    after the same statements, both if there is no such license and if it cannot be claimed, and
     ``UnknownReference`` for an unknown customer.
     """
     require_customer(work.tx, command.customer_id, None, "/customer_id")
@@ -57,7 +57,7 @@ def offer(work: LicenseWork, command: model.OfferLicense) -> model.Transfer:
         raise e.UnknownLicenseId(str(license.id))
     if owner_id is None:
         raise e.NotTransferable
-    # One after another, of all licenses of the owner.
+    # The lock serializes the owner's offers, of all licenses.
     CUSTOMERS.lock(work.tx, owner_id)
     rules.require_transferable(license, store.find_past(work.tx, license.id), now)
     states = [rules.state_of(one, owner_id, now) for one in store.list_transfers(work.tx, license.id)]
@@ -83,8 +83,8 @@ def offer(work: LicenseWork, command: model.OfferLicense) -> model.Transfer:
 
 
 def accept(work: LicenseWork, command: model.AcceptTransfer) -> model.Transfer:
-    """Give the license to the customer to whom it is offered. Raises ``NotFound`` for an offer that is over,
-    of another customer, or of one whose address is not proved, and ``NotTransferable``.
+    """Give the license to the customer to whom it is offered. Raises ``NotFound`` if the offer is over or for
+    another customer, or the customer's address is not verified, and ``NotTransferable``.
     """
     license, transfer = _get_offered(work, command)
     customer_id, now = command.customer_id, _now(work, command)
@@ -98,7 +98,7 @@ def accept(work: LicenseWork, command: model.AcceptTransfer) -> model.Transfer:
 
 
 def cancel(work: LicenseWork, command: model.CancelTransfer) -> None:
-    """End an offer. Raises ``NotFound`` for one that is over, or is neither of nor to the customer."""
+    """End an offer. Raises ``NotFound`` if it is over, or neither from nor to the customer."""
     license, transfer = _get_offered(work, command)
     if command.customer_id not in (None, transfer.from_customer_id, transfer.to_customer_id):
         raise e.NotFound("such offer")
@@ -107,8 +107,8 @@ def cancel(work: LicenseWork, command: model.CancelTransfer) -> None:
 
 
 def undo(work: LicenseWork, command: model.UndoTransfer) -> model.Transfer:
-    """Give the license back. Raises ``NotFound`` where it did not change hands so, ``ChangedSince`` where it
-    has another customer by now.
+    """Return the license to its former customer. Raises ``NotFound`` for a transfer that was not accepted or
+    is undone, and ``ChangedSince`` if the license has another customer by now.
     """
     license, now = work.get_license(command), _now(work, command)
     transfer = store.find_transfer(work.tx, license.id, command.transfer_id)
@@ -120,7 +120,7 @@ def undo(work: LicenseWork, command: model.UndoTransfer) -> model.Transfer:
 
 
 def _require_own(work: LicenseWork, command: model.OfferLicense) -> None:
-    """Raise ``UnknownReference`` for customers of other products alone."""
+    """Raise ``UnknownReference`` for a customer who holds no license of the caller's only product."""
     if command.only_product_id is not None:
         customer = CUSTOMERS.find_by(work.tx, "email", command.email)
         if customer is not None:
@@ -136,7 +136,7 @@ def _get_offered(work: LicenseWork, command: model.TransferCommand) -> tuple[Lic
 def _hand_over(
     work: LicenseWork, command: model.TransferCommand, license: License, transfer: model.Transfer
 ) -> model.Transfer:
-    """Save the transfer, and give the license to the other customer, with a new key and without devices and
+    """Save the transfer, and give the license to the other customer, with a new key, and without devices and
     leases.
     """
     before, after = transfer.from_customer_id, transfer.to_customer_id
@@ -200,13 +200,13 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
 
 
 def list_transfers(read: Any, query: model.ListTransfers) -> tuple[int | None, list[model.Transfer]]:
-    """The license's customer, and its transfers. Raises ``UnknownLicenseId``."""
+    """Return the license's customer, and its transfers. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     return license.customer_id, store.list_transfers(read.tx, license.id)
 
 
 def count_claims(read: Any, query: model.CountClaims) -> model.ClaimCounts:
-    """How many of the licenses were claimed and activated."""
+    """Count the licenses that were claimed, and that were activated."""
     return store.count_claims(read.tx, query)
 
 

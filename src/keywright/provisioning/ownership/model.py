@@ -1,4 +1,4 @@
-"""Claims and transfers of licenses, and the commands about them. All of them are frozen."""
+"""Claims and transfers of licenses, and the commands about them."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -8,9 +8,9 @@ import msgspec
 from keywright.core.command import Cost, Query
 from keywright.licensing.licenses.model import LicenseCommand
 
-#: How long after a claim the key is not replaced and the license not handed on: the claim may be undone.
+#: How long after a claim the license is not transferred, nor its key rotated: the claim may be undone.
 CLAIM_TIME = timedelta(days=14)
-#: How long an offer is good, and how many a customer may make within a day.
+#: How long an offer is valid, and how many a customer may make within a day.
 OFFER_TIME = timedelta(days=7)
 MAX_OFFERS, OFFERS_WITHIN = 3, timedelta(days=1)
 
@@ -24,7 +24,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class TransferState(StrEnum):
-    """``ended`` is canceled by the owner or the vendor, declined, or too late."""
+    """``ended``: canceled by the owner or the vendor, declined, or expired."""
 
     OFFERED = "offered"
     ACCEPTED = "accepted"
@@ -33,7 +33,7 @@ class TransferState(StrEnum):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """A license that one customer offers to another one; it changes hands when that one accepts."""
+    """An offer of a license by one customer to another, who becomes its owner by accepting it."""
 
     id: int
     license_id: int
@@ -47,7 +47,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimCounts(msgspec.Struct, frozen=True):
-    """Of how many licenses so many were claimed, and so many activated at least once."""
+    """Among some licenses, the numbers of those that were claimed, and that were activated at least once."""
 
     licenses: int
     claimed: int
@@ -55,13 +55,13 @@ class ClaimCounts(msgspec.Struct, frozen=True):
 
 
 class ClaimLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Give the license with this key to a customer, where its terms allow that and it has none."""
+    """Give the license with this key to a customer, if its terms allow that and it has none."""
 
     customer_id: int
 
 
 class OfferLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Offer a license, named by its ID, to the customer with this address; a new one, if there is none. With
+    """Offer a license, named by its ID, to the customer with this address; one is made if there is none. With
     ``owner_id``, licenses of other customers do not exist for the caller.
     """
 
@@ -73,7 +73,7 @@ class OfferLicense(LicenseCommand, frozen=True, kw_only=True):
 
 
 class TransferCommand(LicenseCommand, frozen=True, kw_only=True):
-    """A decision about a transfer of a license, named by its ID: of this customer, or of the vendor."""
+    """A decision about a transfer of a license, named by its ID, by this customer or by the vendor."""
 
     cost = Cost.ALONE
 
@@ -82,26 +82,26 @@ class TransferCommand(LicenseCommand, frozen=True, kw_only=True):
 
 
 class AcceptTransfer(TransferCommand, frozen=True, kw_only=True):
-    """Take over the license. It gets a new key, and all of its places are free."""
+    """Accept the license. It gets a new key, and all its places are free."""
 
 
 class CancelTransfer(TransferCommand, frozen=True, kw_only=True):
-    """End an offer: its owner takes it back, or the other customer declines it."""
+    """End an offer: the owner cancels it, or the other customer declines it."""
 
 
 class UndoTransfer(TransferCommand, frozen=True, kw_only=True):
-    """Give the license back to the customer who had it, with a third key."""
+    """Return the license to its former customer, with a third key."""
 
 
 class ListTransfers(Query, frozen=True, kw_only=True):
-    """The transfers of a license, the newest first."""
+    """The transfers of a license, newest first."""
 
     license_id: int
     only_product_id: int | None = None
 
 
 class CountClaims(Query, frozen=True, kw_only=True):
-    """How many licenses of a policy, of an order, or made by a job, were claimed and activated."""
+    """The numbers of claimed and activated licenses of a policy, of an order, or made by a job."""
 
     cost = Cost.LIST
 

@@ -1,4 +1,4 @@
-"""The rules of claims and of handing licenses on. Pure."""
+"""The rules of claims and transfers of licenses. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,13 +10,13 @@ from keywright.licensing.licenses.rules import expiry_after, terms_of
 from keywright.licensing.terms.model import Transferable
 from keywright.provisioning.ownership import model
 
-#: How far clocks may be apart: what is later than that comes from a clock that was wrong.
+#: The maximum difference between clocks: a later time comes from a clock that was wrong.
 _CLOCKS_APART = timedelta(hours=1)
 
 
 class Past(NamedTuple):
-    """What decides whether a license may change hands: its claim, the moments at which it did, and whether a
-    subscription pays for it.
+    """The facts that decide whether a license may be transferred: its claim, the times of its transfers, and
+    whether a subscription pays for it.
     """
 
     claim: model.Claim | None
@@ -31,7 +31,7 @@ def is_claimable(license: License) -> bool:
 
 
 def require_settled(license: License, claim: model.Claim | None, now: datetime) -> None:
-    """Raise ``ClaimedLately`` while the claim of the license's customer may have to be undone."""
+    """Raise ``ClaimedLately`` as long as the claim of the license's customer may be undone."""
     if claim is not None and claim.customer_id == license.customer_id:
         until = claim.claimed_at + model.CLAIM_TIME
         if now < until <= now + model.CLAIM_TIME + _CLOCKS_APART:
@@ -39,7 +39,7 @@ def require_settled(license: License, claim: model.Claim | None, now: datetime) 
 
 
 def require_transferable(license: License, past: Past, now: datetime) -> None:
-    """Raise ``NotTransferable``, or a more precise refusal, unless the license may be handed on now."""
+    """Raise ``NotTransferable``, or a more precise refusal, unless the license may be transferred now."""
     terms = terms_of(license)
     is_usable = license.status not in (Status.DISABLED, Status.INACTIVE)
     if terms.trial or not is_usable or terms.transferable is Transferable.NO:
@@ -56,7 +56,7 @@ def require_transferable(license: License, past: Past, now: datetime) -> None:
 
 
 def state_of(transfer: model.Transfer, owner_id: int | None, now: datetime) -> model.TransferState:
-    """The state of a transfer of a license that has this customer now."""
+    """Return the state of a transfer of a license whose present customer is ``owner_id``."""
     if transfer.undone_at is not None:
         return model.TransferState.UNDONE
     if transfer.accepted_at is not None:
@@ -67,14 +67,14 @@ def state_of(transfer: model.Transfer, owner_id: int | None, now: datetime) -> m
 
 
 def require_offered(transfer: model.Transfer | None, owner_id: int | None, now: datetime) -> model.Transfer:
-    """The transfer, while it is offered. Raises ``NotFound``."""
+    """Return the transfer, if it is an open offer. Raises ``NotFound``."""
     if transfer is None or state_of(transfer, owner_id, now) is not model.TransferState.OFFERED:
         raise e.NotFound("such offer")
     return transfer
 
 
 def require_few(offered_at: Sequence[datetime], now: datetime) -> None:
-    """Raise ``TooManyOffers`` where a customer has made as many offers as there may be within a day."""
+    """Raise ``TooManyOffers`` if a customer has reached the limit of offers within a day."""
     recent = sorted(one for one in offered_at if now - model.OFFERS_WITHIN < one <= now + _CLOCKS_APART)
     if len(recent) >= model.MAX_OFFERS:
         seconds = (recent[-model.MAX_OFFERS] + model.OFFERS_WITHIN - now).total_seconds()

@@ -1,4 +1,4 @@
-"""Statements about claims and transfers."""
+"""Database access for claims and transfers."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -24,31 +24,31 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.ownership.model import Claim, ClaimCounts, CountClaims, Transfer
 from keywright.provisioning.ownership.rules import Past
 
-#: So many transfers of a license, and offers to a customer, are listed.
+#: The largest number of transfers of a license, and of offers to a customer, that are listed.
 MAX_LISTED = 100
 _COLUMNS = license_transfers.c
 _TRANSFER = [_COLUMNS[name] for name in Transfer.__struct_fields__]
 _ACCEPTED = (_COLUMNS.accepted_at.is_not(None), _COLUMNS.undone_at.is_(None))
 _IS_OPEN = (_COLUMNS.accepted_at.is_(None), _COLUMNS.ended_at.is_(None))
-#: The first owners of licenses that were handed on.
+#: The first owners of transferred licenses.
 _OWNERS = Lookup(
     select(_COLUMNS.id, _COLUMNS.license_id, _COLUMNS.from_customer_id).where(*_ACCEPTED),
     _COLUMNS.license_id,
 )
-#: A customer who is made for an offer is so many seconds older, at most.
+#: A customer who was made for an offer is at most this much older than it, in seconds.
 _AT_ONCE = 60
-#: States of a subscription that is over.
+#: The states of a subscription that is over.
 _OVER = ("ended", "refunded")
 
 
 def find_claim(tx: ReadTransaction, license_id: int) -> Claim | None:
-    """The license's last claim."""
+    """Return the license's last claim."""
     query = select(license_claims).where(license_claims.c.license_id == license_id)
     return tx.first(query, lambda row: Claim(**with_datetimes(row)))
 
 
 def save_claim(tx: WriteTransaction, claim: Claim) -> None:
-    """Insert, or take the place of an earlier claim."""
+    """Insert a claim, or replace an earlier one."""
     insert_one = insert_or(license_claims, is_postgres=tx.is_postgres)
     values = to_columns(claim) | {"license_id": claim.license_id}
     changed = {name: one for name, one in values.items() if name != "license_id"}
@@ -58,7 +58,7 @@ def save_claim(tx: WriteTransaction, claim: Claim) -> None:
 
 
 def find_past(tx: ReadTransaction, license_id: int) -> Past:
-    """What decides whether the license may change hands."""
+    """Find the facts that decide whether the license may be transferred."""
     accepted = select(_COLUMNS.accepted_at).where(_COLUMNS.license_id == license_id, *_ACCEPTED)
     moments = [to_datetime(one) for one in tx.connection.execute(accepted).scalars()]
     has_subscription = or_(*(_runs(table, license_id) for table in (sold_licenses, later_purchases)))
@@ -67,7 +67,7 @@ def find_past(tx: ReadTransaction, license_id: int) -> Past:
 
 
 def _runs(table: Any, license_id: int) -> Any:
-    """Whether a subscription that is not over sold the license, or renews it."""
+    """Build the condition that a subscription that is not over pays for the license."""
     is_its = (
         subscriptions.c.connection_id == table.c.connection_id,
         subscriptions.c.subscription_ref == table.c.subscription_ref,
@@ -80,18 +80,18 @@ def _runs(table: Any, license_id: int) -> Any:
 
 
 def find_transfer(tx: ReadTransaction, license_id: int, transfer_id: int) -> Transfer | None:
-    """A transfer of this license."""
+    """Find a transfer of this license."""
     query = select(*_TRANSFER).where(_COLUMNS.id == transfer_id, _COLUMNS.license_id == license_id)
     return tx.first(query, _transfer_of)
 
 
 def list_transfers(tx: ReadTransaction, license_id: int) -> list[Transfer]:
-    """The latest transfers of a license, the newest first."""
+    """List the latest transfers of a license, newest first."""
     return _list(tx, select(*_TRANSFER).where(_COLUMNS.license_id == license_id))
 
 
 def list_offered_to(tx: ReadTransaction, customer_id: int, now: datetime) -> list[Transfer]:
-    """The offers to a customer that are good now."""
+    """List the offers to a customer that are valid now."""
     is_good = (_COLUMNS.to_customer_id == customer_id, *_IS_OPEN, _COLUMNS.expires_at > to_seconds(now))
     is_owned = licenses.c.customer_id == _COLUMNS.from_customer_id
     own = license_transfers.join(licenses, and_(licenses.c.id == _COLUMNS.license_id, is_owned))
@@ -99,32 +99,32 @@ def list_offered_to(tx: ReadTransaction, customer_id: int, now: datetime) -> lis
 
 
 def list_offer_times(tx: ReadTransaction, customer_id: int) -> list[datetime]:
-    """When a customer has made the latest offers."""
+    """List the times of the customer's latest offers."""
     query = select(_COLUMNS.offered_at).where(_COLUMNS.from_customer_id == customer_id)
     newest = query.order_by(_COLUMNS.offered_at.desc()).limit(MAX_LISTED)
     return [to_datetime(one) for one in tx.connection.execute(newest).scalars()]
 
 
 def save_new_transfer(tx: WriteTransaction, transfer: Transfer) -> int:
-    """Insert; returns its ID."""
+    """Insert a transfer; return its ID."""
     return tx.insert(license_transfers, to_columns(transfer))
 
 
 def save_transfer(tx: WriteTransaction, transfer: Transfer) -> None:
-    """Update every field."""
+    """Update all columns of a transfer."""
     change = update(license_transfers).where(_COLUMNS.id == transfer.id)
     tx.connection.execute(change.values(to_columns(transfer)))
 
 
 def find_first_owners(tx: ReadTransaction, license_ids: Collection[int]) -> Mapping[int, int]:
-    """The customers who had those of these licenses first that were handed on, by license."""
+    """Return the first owners of those of these licenses that were transferred, by license."""
     found = sorted(_OWNERS.find_rows(tx.connection, license_ids), reverse=True)
     return {license_id: customer_id for _, license_id, customer_id in found}
 
 
 def list_offered_only(tx: ReadTransaction, before: datetime) -> list[int]:
-    """The first customers who were made for an offer that was over before this moment, have never signed in,
-    and to whom nothing else belongs.
+    """List customers who were made for an offer that was over before this moment, have never signed in, and
+    own nothing else.
     """
     column, is_over = (
         customers.c,
@@ -146,8 +146,8 @@ def list_offered_only(tx: ReadTransaction, before: datetime) -> list[int]:
 
 
 def delete_ended(tx: WriteTransaction, before: datetime) -> None:
-    """Delete the offers that were over before this moment and never accepted; not before the last one to
-    the same customer, who may have been made for the first.
+    """Delete the offers that were over before this moment and never accepted, once all offers to the same
+    customer are: the customer may have been made for the first one.
     """
     is_old, other = _COLUMNS.expires_at < to_seconds(before), license_transfers.alias()
     is_last = ~exists().where(
@@ -159,7 +159,7 @@ def delete_ended(tx: WriteTransaction, before: datetime) -> None:
 
 
 def count_claims(tx: ReadTransaction, query: CountClaims) -> ClaimCounts:
-    """How many of some licenses have a customer who claimed them, and how many were ever activated."""
+    """Count the licenses that were claimed and still have a customer, and those that were ever activated."""
     column = licenses.c
     has_claim = exists().where(license_claims.c.license_id == column.id)
     is_claimed = and_(column.customer_id.is_not(None), has_claim)

@@ -1,1 +1,1 @@
-"""Sign-ins, links and sessions of customers in the portal, and what they ask for there."""
+"""The portal: sign-ins, links and sessions of customers, and their requests."""

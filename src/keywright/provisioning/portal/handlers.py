@@ -1,6 +1,6 @@
-"""Decide the commands of customers in the portal.
+"""The handlers of customers' commands in the portal.
 
-What an unknown address costs is what a known one does: the same statements, and the same answer.
+An unknown address costs as much as a known one: the same statements, and the same answer.
 """
 
 from collections.abc import Callable, Collection
@@ -31,12 +31,12 @@ from keywright.provisioning.ownership.store import delete_ended, list_offered_on
 from keywright.provisioning.portal import model, rules, store
 from keywright.provisioning.portal.store import find_marked
 
-#: The keys are mailed once in this time, in seconds, however often they are asked for.
+#: The keys are mailed at most once within this time, in seconds.
 _KEYS_EVERY = 4 * 3_600
 
 
 def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
-    """Mail a code and a link; nothing shows whether the address is known, or was mailed before."""
+    """Mail a code and a link; nothing reveals whether the address is known, or was mailed before."""
     tx, now = work.tx, command.context.now
     number = _number_of(tx, command.email)
     license = None if command.key is None else find_typed(tx, command.key)
@@ -44,13 +44,13 @@ def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
     before = store.lock_sign_ins(tx, number)
     over = rules.surplus(before, now)
     store.delete_sign_ins(tx, over)
-    # Whoever has signed in with this browser does not wait because strangers have asked.
+    # In a browser that has signed in before, requests of strangers do not delay the mail.
     is_known = find_marked(tx.key_ring, command.mark) == number
     if not is_known and not rules.may_mail([one for one in before if one.id not in over], now):
         return
     email = command.email if is_claim else None
     store.save_new_sign_in(tx, model.SignIn(command.sign_in_id, number, now + model.KEPT_TIME, email=email))
-    # One mail for all unknown addresses of a group; it is dropped when its turn comes.
+    # One mail for all unknown addresses of a group; it is dropped when it is due.
     cause = command.sign_in_id if number >= 0 or is_claim else number
     mail = QueuedMail(
         template=MailTemplate.SIGN_IN_CODE,
@@ -63,7 +63,7 @@ def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
 
 
 def mail_keys(work: UnitOfWork, command: model.MailKeys) -> None:
-    """Mail the keys; nothing shows whether the address is known."""
+    """Mail the keys; nothing reveals whether the address is known."""
     number = _number_of(work.tx, command.email)
     period = int(command.context.now.timestamp()) // _KEYS_EVERY if number >= 0 else 0
     unique = f"portal keys {number} {period}"
@@ -73,8 +73,8 @@ def mail_keys(work: UnitOfWork, command: model.MailKeys) -> None:
 
 
 def enter_code(work: UnitOfWork, command: model.EnterCode) -> int | None:
-    """Start a session; returns the customer's ID, None for a wrong code. The code ends all sign-ins that were
-    asked for meanwhile.
+    """Start a session; return the customer's ID, None for a wrong code. All open sign-ins of the customer
+    end.
     """
     sign_in = _take_code(work, command.sign_in_ids, command.code, command.context.now)
     if sign_in is None or sign_in.customer_id < 0:
@@ -85,7 +85,7 @@ def enter_code(work: UnitOfWork, command: model.EnterCode) -> int | None:
 def _take_code(
     work: UnitOfWork, sign_in_ids: Collection[int], code: str, now: datetime
 ) -> model.SignIn | None:
-    """The one of these sign-ins whose code this is; None, and it is counted, for a wrong code."""
+    """Return the sign-in with this code; for a wrong code, count it and return None."""
     tx = work.tx
     asked = [store.lock_sign_in(tx, number) for number in sorted(sign_in_ids)]
     is_right = [passwords.is_code(tx.key_ring, str(one), code) for one in sorted(sign_in_ids)]
@@ -102,8 +102,8 @@ def _take_code(
 
 
 def claim_with_code(work: LicenseWork, command: model.ClaimWithCode) -> License | None:
-    """Sign in, and return the license, which is the customer's now; None for a wrong code. Raises
-    ``NotClaimable``; then there is no session, and no new customer.
+    """Sign in, and return the license, which now belongs to the customer; None for a wrong code. Raises
+    ``NotClaimable``, without a session or a new customer.
     """
     sign_in = _take_code(work, command.sign_in_ids, command.code, command.context.now)
     if sign_in is None:
@@ -119,7 +119,7 @@ def claim_with_code(work: LicenseWork, command: model.ClaimWithCode) -> License 
 
 
 def follow_mailed_link(work: UnitOfWork, command: model.FollowMailedLink) -> int:
-    """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
+    """Start a session; return the customer's ID. Raises ``CustomerSignInOver``."""
     tx = work.tx
     sign_in = store.lock_sign_in(tx, command.sign_in_id)
     is_right = passwords.is_link_token(tx.key_ring, str(command.sign_in_id), command.link_token)
@@ -129,7 +129,7 @@ def follow_mailed_link(work: UnitOfWork, command: model.FollowMailedLink) -> int
 
 
 def follow_portal_link(work: UnitOfWork, command: model.FollowPortalLink) -> int:
-    """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
+    """Start a session; return the customer's ID. Raises ``CustomerSignInOver``."""
     customer_id = store.take_link(work.tx, command.link_hash, command.context.now)
     if customer_id is None:
         raise CustomerSignInOver
@@ -137,7 +137,7 @@ def follow_portal_link(work: UnitOfWork, command: model.FollowPortalLink) -> int
 
 
 def make_portal_link(work: UnitOfWork, command: model.MakePortalLink) -> model.PortalLink:
-    """Make a link that is good once. Raises ``NotFound``."""
+    """Make a link that is valid once. Raises ``NotFound``."""
     if customer_store.CUSTOMERS.find(work.tx, command.customer_id) is None:
         raise NotFound(f"customer {command.customer_id}")
     expires_at = command.context.now + model.LINK_TIME
@@ -147,12 +147,12 @@ def make_portal_link(work: UnitOfWork, command: model.MakePortalLink) -> model.P
 
 
 def end_session(work: UnitOfWork, command: model.EndPortalSession) -> None:
-    """Sign out; an unknown session is none to end."""
+    """Sign out; do nothing for an unknown session."""
     store.delete_session(work.tx, command.token_hash)
 
 
 def request_erasure(work: UnitOfWork, command: model.RequestErasure) -> None:
-    """Note that the customer asks to be erased, or does so no more. Raises ``NotFound``."""
+    """Record or withdraw the customer's request for erasure. Raises ``NotFound``."""
     customer = customer_store.CUSTOMERS.lock(work.tx, command.customer_id)
     if customer is None:
         raise NotFound(f"customer {command.customer_id}")
@@ -165,7 +165,7 @@ def request_erasure(work: UnitOfWork, command: model.RequestErasure) -> None:
 
 
 def purge_sign_ins(work: UnitOfWork, command: model.PurgeSignIns) -> None:
-    """Delete what is over, and the customers who were made for offers alone."""
+    """Delete what is over, and the customers who were made only for offers."""
     store.purge(work.tx, command.before)
     for number in list_offered_only(work.tx, command.before):
         nouns.delete(CUSTOMER_RULES, work, DeleteCustomer(context=command.context, id=number))
@@ -173,7 +173,7 @@ def purge_sign_ins(work: UnitOfWork, command: model.PurgeSignIns) -> None:
 
 
 def _number_of(tx: WriteTransaction, email: str) -> int:
-    """The ID of the customer with this address; a negative number for an unknown one."""
+    """Return the ID of the customer with this address; a negative number for an unknown address."""
     customer = customer_store.CUSTOMERS.find_by(tx, "email", email)
     unknown = rules.number_of_unknown(tx.key_ring, email)
     return unknown if customer is None else customer.id
@@ -181,7 +181,7 @@ def _number_of(tx: WriteTransaction, email: str) -> int:
 
 def _queue(work: UnitOfWork, command: Command, mail: QueuedMail) -> None:
     queue_mail(work.tx, mail, command.context.now)
-    # The sender looks for mails after every one of these, also where there is none.
+    # The sender looks for mails after every one of these commands, even if it queued none.
     work.tx.has_queued = True
 
 

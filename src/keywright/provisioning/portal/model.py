@@ -1,4 +1,4 @@
-"""Sign-ins and sessions of customers, and their commands in the portal. All of them are frozen."""
+"""Sign-ins and sessions of customers, and their commands in the portal."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ import msgspec
 from keywright.core.command import Command, Cost
 from keywright.licensing.licenses.model import LicenseCommand
 
-#: How long the code and the link of a mail are good, a link that the vendor asked for, and a session.
+#: How long a mail's code and link are valid, a link that the vendor requested, and a session.
 CODE_TIME = timedelta(minutes=15)
 MAILED_LINK_TIME = timedelta(minutes=90)
 LINK_TIME = timedelta(hours=24)
@@ -17,9 +17,10 @@ KEPT_TIME = timedelta(hours=24)
 
 
 class SignIn(msgspec.Struct, frozen=True):
-    """A sign-in that was asked for by e-mail, kept until ``expires_at``; ``id`` is random, and known to the
-    browser that asked and in the mail's link. One for an unknown address has a negative ``customer_id``, see
-    ``rules.number_of_unknown``, and the address only where a license was named that can be claimed.
+    """A sign-in that was requested by e-mail, kept until ``expires_at``. ``id`` is random, and known only to
+    the browser that requested it and by the mail's link. A sign-in with an unknown address has a negative
+    ``customer_id`` (see ``rules.number_of_unknown``), and ``email`` only if the request named a license that
+    can be claimed.
     """
 
     id: int
@@ -30,7 +31,7 @@ class SignIn(msgspec.Struct, frozen=True):
 
     @property
     def asked_at(self) -> datetime:
-        """When it was asked for."""
+        """When the sign-in was requested."""
         return self.expires_at - KEPT_TIME
 
 
@@ -44,22 +45,22 @@ class PortalSession(msgspec.Struct, frozen=True):
 
 
 class PortalLink(msgspec.Struct, frozen=True):
-    """A link that signs a customer in, once; ``token`` is its secret."""
+    """A link with which a customer signs in once; ``token`` is its secret."""
 
     customer_id: int
     expires_at: datetime
     token: str
 
     def __repr__(self) -> str:
-        """Without the token."""
+        """Omit the token."""
         return f"PortalLink({self.customer_id}, {self.expires_at})"
 
 
 class AskToSignIn(Command, frozen=True, kw_only=True):
-    """Mail a code and a link to the customer with this address, if there is one and no other mail went to it
-    just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``sessions.browser_mark``);
-    ``language`` is that of the page. With the key of a license that can be claimed, an address without a
-    customer gets a code, too.
+    """Mail a code and a link to the customer with this address, if there is one, and the last mails to it
+    were not just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``store.browser_mark``);
+    ``language`` is the page's. With the key of a license that can be claimed, an unknown address gets a code,
+    too.
     """
 
     email: str
@@ -70,14 +71,14 @@ class AskToSignIn(Command, frozen=True, kw_only=True):
 
 
 class MailKeys(Command, frozen=True, kw_only=True):
-    """Mail the license keys of the customer with this address to them, if there is one."""
+    """Mail the license keys to the customer with this address, if there is one."""
 
     email: str
     language: str | None = None
 
 
 class EnterCode(Command, frozen=True, kw_only=True):
-    """Start a session with the code of one of the sign-ins that this browser asked for."""
+    """Start a session with the code of one of the sign-ins that this browser requested."""
 
     sign_in_ids: tuple[int, ...]
     code: str
@@ -85,8 +86,8 @@ class EnterCode(Command, frozen=True, kw_only=True):
 
 
 class ClaimWithCode(LicenseCommand, frozen=True, kw_only=True):
-    """Start a session so, and give the license with this key to the customer; to a new one, if nobody has the
-    address that the code proves.
+    """Start a session with a code, and give the license with this key to the customer, or to a new one if the
+    address that the code proves is unknown.
     """
 
     cost = Cost.ALONE
@@ -98,7 +99,7 @@ class ClaimWithCode(LicenseCommand, frozen=True, kw_only=True):
 
 
 class FollowMailedLink(Command, frozen=True, kw_only=True):
-    """Start a session with the link of the mail."""
+    """Start a session with the link in a mail."""
 
     sign_in_id: int
     link_token: str
@@ -106,14 +107,14 @@ class FollowMailedLink(Command, frozen=True, kw_only=True):
 
 
 class FollowPortalLink(Command, frozen=True, kw_only=True):
-    """Start a session with a link that the vendor asked for."""
+    """Start a session with a link that the vendor requested."""
 
     link_hash: bytes
     token_hash: bytes
 
 
 class MakePortalLink(Command, frozen=True, kw_only=True):
-    """Make a link that signs the customer in, once."""
+    """Make a link with which the customer signs in once."""
 
     customer_id: int
     token: str
@@ -126,14 +127,14 @@ class EndPortalSession(Command, frozen=True, kw_only=True):
 
 
 class RequestErasure(Command, frozen=True, kw_only=True):
-    """Ask the vendor to erase the customer's data; or not any more, with ``is_withdrawn``."""
+    """Ask the vendor to erase the customer's data; with ``is_withdrawn``, withdraw that request."""
 
     customer_id: int
     is_withdrawn: bool = False
 
 
 class PurgeSignIns(Command, frozen=True, kw_only=True):
-    """Delete sign-ins, links, sessions, and offers of licenses, that were over before this moment."""
+    """Delete sign-ins, links, sessions and offers of licenses that were over before this moment."""
 
     cost = Cost.ALONE
     is_internal = True

@@ -1,4 +1,4 @@
-"""Sign-ins, links and sessions of customers in the database."""
+"""Database access for sign-ins, links and sessions of customers."""
 
 import hmac
 from collections.abc import Iterable
@@ -24,42 +24,42 @@ _SESSION = [portal_sessions.c[name] for name in PortalSession.__struct_fields__]
 
 
 def find_session(tx: ReadTransaction, token_hash: bytes) -> PortalSession | None:
-    """The session with this token."""
+    """Return the session with this token hash."""
     return tx.first(select(*_SESSION).where(portal_sessions.c.token_hash == token_hash), _session_of)
 
 
 def save_new_session(tx: WriteTransaction, session: PortalSession) -> None:
-    """Insert."""
+    """Insert a session."""
     tx.connection.execute(insert(portal_sessions).values(to_columns(session)))
 
 
 def delete_session(tx: WriteTransaction, token_hash: bytes) -> bool:
-    """Delete; False where there is none."""
+    """Delete a session; False if there is none."""
     query = delete(portal_sessions).where(portal_sessions.c.token_hash == token_hash)
     return tx.connection.execute(query).rowcount == 1
 
 
 def lock_sign_ins(tx: WriteTransaction, customer_id: int) -> list[SignIn]:
-    """The sign-ins of a customer; locked until the end of the transaction."""
+    """Return the sign-ins of a customer, locked until the end of the transaction."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.customer_id == customer_id)
     locked = query.order_by(portal_sign_ins.c.id).with_for_update()
     return [_sign_in_of(tx, row) for row in tx.connection.execute(locked)]
 
 
 def find_sign_in(tx: ReadTransaction, sign_in_id: int) -> SignIn | None:
-    """The sign-in with this ID."""
+    """Return the sign-in with this ID."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.id == sign_in_id)
     return tx.first(query, partial(_sign_in_of, tx))
 
 
 def lock_sign_in(tx: WriteTransaction, sign_in_id: int) -> SignIn | None:
-    """The sign-in with this ID, locked until the end of the transaction."""
+    """Return the sign-in with this ID, locked until the end of the transaction."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.id == sign_in_id)
     return tx.first(query.with_for_update(), partial(_sign_in_of, tx))
 
 
 def save_new_sign_in(tx: WriteTransaction, sign_in: SignIn) -> None:
-    """Insert."""
+    """Insert a sign-in."""
     values = to_columns(sign_in) | {"id": sign_in.id}
     email = values.pop("email")
     place = sign_in_associated_data(sign_in.id)
@@ -74,7 +74,7 @@ def count_wrong_code(tx: WriteTransaction, ids: Iterable[int]) -> None:
 
 
 def delete_sign_ins(tx: WriteTransaction, ids: Iterable[int]) -> None:
-    """Delete."""
+    """Delete sign-ins."""
     tx.connection.execute(delete(portal_sign_ins).where(portal_sign_ins.c.id.in_(list(ids))))
 
 
@@ -85,7 +85,7 @@ def save_link(tx: WriteTransaction, token_hash: bytes, customer_id: int, expires
 
 
 def take_link(tx: WriteTransaction, token_hash: bytes, now: datetime) -> int | None:
-    """Delete a link that is good, and return its customer's ID. Of two transactions, one gets it."""
+    """Delete a valid link, and return its customer's ID. Only one of two transactions gets it."""
     is_good = (portal_links.c.token_hash == token_hash, portal_links.c.expires_at > to_seconds(now))
     query = select(portal_links.c.customer_id).where(*is_good).with_for_update()
     customer_id = tx.connection.execute(query).scalar()
@@ -100,7 +100,7 @@ def end_all(tx: WriteTransaction, customer_id: int) -> None:
 
 
 def purge(tx: WriteTransaction, before: datetime) -> None:
-    """Delete all that was over before this moment."""
+    """Delete everything that was over before this moment."""
     for table in _TABLES:
         tx.connection.execute(delete(table).where(table.c.expires_at < to_seconds(before)))
 
@@ -117,7 +117,7 @@ def _sign_in_of(tx: ReadTransaction, row: Row[Any]) -> SignIn:
 
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer | None:
-    """The customer whose session has this token; None when it is unknown or over."""
+    """Return the customer whose session has this token; None if it is unknown or over."""
     session = find_session(tx, hash_session_token(token))
     if session is None or now >= session.expires_at or session.created_at - now >= MAX_AHEAD:
         return None
@@ -125,14 +125,14 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer |
 
 
 def browser_mark(key_ring: KeyRing, customer_id: int) -> str:
-    """The mark of a browser in which this customer has signed in. Strangers that ask for codes in the
-    customer's name, or at the customer's address, do not keep such a browser waiting.
+    """Return the mark of a browser in which this customer has signed in. Strangers who request codes for the
+    customer's e-mail address, or from the customer's IP address, do not delay such a browser.
     """
     return f"{customer_id}.{key_ring.sign('a known browser of a customer', str(customer_id)).hex()}"
 
 
 def find_marked(key_ring: KeyRing, mark: str) -> int | None:
-    """The ID of the customer whose mark a browser has; also one from before the secret was rotated."""
+    """Return the ID of the customer whose mark a browser has; marks from before a rotation are valid, too."""
     number = mark.partition(".")[0]
     if not (number.isascii() and number.isdigit() and len(number) < 20):
         return None

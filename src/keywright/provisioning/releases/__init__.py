@@ -1,1 +1,1 @@
-"""Releases: making, filling, publishing and yanking them."""
+"""Releases: make, fill, publish and yank them."""

@@ -12,7 +12,7 @@ from keywright.provisioning.releases.fields import NewFile, NewRelease, ReleaseF
 
 
 class CreateRelease(Create, frozen=True, kw_only=True):
-    """Make a draft of a release."""
+    """Make a draft release."""
 
     fields: NewRelease
 
@@ -24,7 +24,7 @@ class UpdateRelease(Update, frozen=True, kw_only=True):
 
 
 class DeleteRelease(Delete, frozen=True, kw_only=True):
-    """Delete a release that is not offered, with its files."""
+    """Delete a release that is not published, with its files."""
 
 
 class GetRelease(Get, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class GetRelease(Get, frozen=True, kw_only=True):
 
 
 class ListReleases(List, frozen=True, kw_only=True):
-    """A page of the releases that match."""
+    """A page of the matching releases."""
 
     where: ReleaseQuery = field(default_factory=ReleaseQuery)
 
@@ -59,17 +59,17 @@ class _OfFile(Command, frozen=True, kw_only=True):
 
 
 class AddFile(_OfRelease, frozen=True, kw_only=True):
-    """Add a file to a draft; its bytes come later, or are at the vendor's place."""
+    """Add a file to a draft; its bytes are uploaded later, or hosted by the vendor."""
 
     fields: NewFile
 
 
 class DeleteFile(_OfFile, frozen=True, kw_only=True):
-    """Take a file out of a draft."""
+    """Remove a file from a draft."""
 
 
 class Digests(Struct, frozen=True):
-    """The digests of the bytes of a file: hex digits, but ``sha512``, which is base64."""
+    """The digests of the bytes of a file: in hex, but ``sha512`` in base64."""
 
     size: int
     sha256: str
@@ -79,14 +79,14 @@ class Digests(Struct, frozen=True):
 
 
 class StoreContent(_OfFile, frozen=True, kw_only=True):
-    """The bytes of a file of a draft are in the folder of files."""
+    """Record that the bytes of a draft's file are in the folder of files."""
 
     digests: Digests
 
 
 class PublishRelease(_OfRelease, frozen=True, kw_only=True):
-    """Offer a release. ``checked`` are the files whose bytes and signatures were found to be right; an older
-    version than the newest of its channel needs ``allow_older``.
+    """Publish a release. ``checked`` are the files whose bytes and signatures were verified; a version older
+    than the newest of its channel needs ``allow_older``.
     """
 
     cost = Cost.ALONE
@@ -97,7 +97,7 @@ class PublishRelease(_OfRelease, frozen=True, kw_only=True):
 
 
 class YankRelease(_OfRelease, frozen=True, kw_only=True):
-    """Offer a release no more, and end its downloads."""
+    """Withdraw a published release, and end its downloads."""
 
 
 class GetFile(Query, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class ListFiles(Query, frozen=True, kw_only=True):
 
 
 class ListUses(Query, frozen=True, kw_only=True):
-    """What was counted of a release on so many days up to today."""
+    """The daily counts of a release, for so many days up to today."""
 
     release_id: int
     now: datetime

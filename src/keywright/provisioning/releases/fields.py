@@ -1,4 +1,4 @@
-"""What may be set of a release and of its files."""
+"""The fields of a release and of its files that can be set."""
 
 import re
 from typing import Annotated, Literal
@@ -20,13 +20,13 @@ _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
 
 
 def parse_file_name(name: str) -> str:
-    """The name of a file, without a path. Raises ``ValueError``."""
+    """Check the name of a file, without a path. Raises ``ValueError``."""
     if not _NAME.fullmatch(name) or name.endswith((".", " ")):
         raise ValueError("must be the name of a file: letters, digits, and . _ + @ ( ) ~ - and spaces in it")
     return name
 
 
-#: The kinds of files that names imply: those that update frameworks and their build tools make.
+#: The kinds of files by their names, as update frameworks and their build tools name them.
 _KINDS = (
     (FileKind.FEED, r".*\.(ya?ml|xml|json)|releases(-.*)?"),
     (FileKind.BLOCKMAP, r".*\.blockmap"),
@@ -37,20 +37,20 @@ _KINDS = (
 
 
 def kind_of(name: str) -> FileKind:
-    """What a file of this name is, such as a feed for ``latest.yml``; an installer if nothing else."""
+    """Return the kind of a file by its name (``latest.yml`` is a feed); by default, an installer."""
     found = (kind for kind, pattern in _KINDS if re.fullmatch(pattern, name.lower()))
     return next(found, FileKind.INSTALLER)
 
 
 def parse_word(word: str) -> str:
-    """The name of a platform or a processor, in lower case. Raises ``ValueError``."""
+    """Parse the name of a platform or a processor, in lower case. Raises ``ValueError``."""
     if not _WORD.fullmatch(word.lower()):
         raise ValueError("must be a word such as windows or x86_64")
     return word.lower()
 
 
 def parse_sha256(digest: str) -> str:
-    """Hex digits, in lower case. Raises ``ValueError``."""
+    """Parse hex digits, in lower case. Raises ``ValueError``."""
     if not _HEX.fullmatch(digest.lower()):
         raise ValueError("must be the 64 hex digits of a SHA-256")
     return digest.lower()
@@ -63,7 +63,7 @@ def _parse_type(text: str) -> str:
 
 
 def _parse_vendor_url(url: str) -> str:
-    """An address of the vendor's, to which downloads are sent; it is never asked from here."""
+    """Check a URL of the vendor's, to which downloads are redirected; the server never requests it itself."""
     parse_url(url)
     is_plain = url.isascii() and url.startswith("https://") and "@" not in url.split("/")[2]
     if not is_plain or "#" in url or "\\" in url:
@@ -95,7 +95,7 @@ _REQUIRES = (
 
 
 class ReleaseFields(Fields):
-    """What can be set of a release; a change is a JSON merge patch."""
+    """The fields of a release that can be set; a change is a JSON merge patch."""
 
     version: Version | UnsetType = UNSET
     channel: _Channel | UnsetType = UNSET
@@ -145,7 +145,7 @@ class ReleaseQuery(ListQuery):
 
 
 class NewFile(Fields):
-    """A file of a release. With a `url`, the vendor's place of it, `size` and `sha256` are needed; without
+    """A file of a release. With a `url`, where the vendor hosts it, `size` and `sha256` are required; without
     one, its bytes are uploaded.
     """
 

@@ -1,6 +1,6 @@
-"""The folder of the bytes of files: each is stored once, under its SHA-256, and never written again.
+"""The folder with the bytes of files: each is stored once, under its SHA-256, and never overwritten.
 
-The folder is shared by all servers of an installation.
+All servers of an installation share the folder.
 """
 
 import base64
@@ -23,12 +23,12 @@ from keywright.provisioning.releases.commands import Digests, ReleaseWithFiles
 
 _CHUNK = 1 << 20
 _INCOMING = "incoming"
-#: An upload that was cut off by the end of its process is deleted after so many seconds.
+#: After so many seconds, an upload that was interrupted by the end of its process is deleted.
 _LEFT_AFTER = 86_400
 
 
 class Upload:
-    """The bytes of a file on their way into the folder; every digest is made as they come."""
+    """An upload to the folder; all digests are calculated as the bytes arrive."""
 
     def __init__(self, folder: Path, file: IO[bytes], max_bytes: int) -> None:
         self._folder, self._file, self._max_bytes = folder, file, max_bytes
@@ -46,8 +46,8 @@ class Upload:
             one.update(piece)
 
     def finish(self, expected: ReleaseFile) -> Digests:
-        """Keep the bytes, on the disk, under their SHA-256. Raises ``ContentMismatch`` where they are others
-        than the file's.
+        """Store the bytes on disk, under their SHA-256. Raises ``ContentMismatch`` if they are not those of
+        the file.
         """
         sha256, sha512, sha1, md5 = self._hashes
         digests = Digests(
@@ -64,11 +64,11 @@ class Upload:
         return digests
 
     def keep(self, sha256: str) -> None:
-        """Keep the bytes, on the disk, under this name."""
+        """Store the bytes on disk, under this name."""
         self._file.flush()
         os.fsync(self._file.fileno())
         place = path_of(self._folder, sha256)
-        # nginx may send them, as a member of the group.
+        # nginx may serve them, as a member of the group.
         os.fchmod(self._file.fileno(), 0o640)
         place.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         rename_durably(Path(self._file.name), place, is_overwriting=True)
@@ -76,12 +76,12 @@ class Upload:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the bytes up to now."""
+        """The SHA-256 of the bytes so far."""
         return self._hashes[0].hexdigest()
 
 
 def require_same(file: ReleaseFile, digests: Digests) -> None:
-    """Raise ``ContentMismatch`` where a file is, or is announced as, other bytes than these."""
+    """Raise ``ContentMismatch`` if the file has, or announces, a size or digest other than these."""
     for name in ("size", "sha256"):
         expected, found = getattr(file, name), getattr(digests, name)
         if expected is not None and expected != found:
@@ -89,13 +89,13 @@ def require_same(file: ReleaseFile, digests: Digests) -> None:
 
 
 def path_of(folder: Path, sha256: str) -> Path:
-    """Where the bytes with this SHA-256 are."""
+    """Return the path of the bytes with this SHA-256."""
     return folder / sha256[:2] / sha256
 
 
 @contextmanager
 def receiving(folder: Path, max_bytes: int) -> Iterator[Upload]:
-    """Receive the bytes of a file; nothing is left of them unless ``finish`` was called."""
+    """Receive the bytes of a file; they are deleted unless ``finish`` or ``keep`` was called."""
     incoming = folder / _INCOMING
     folder.mkdir(mode=0o750, parents=True, exist_ok=True)
     incoming.mkdir(mode=0o700, exist_ok=True)
@@ -109,7 +109,7 @@ def receiving(folder: Path, max_bytes: int) -> Iterator[Upload]:
 
 
 def store_file(folder: Path, path: Path, expected: ReleaseFile, max_bytes: int) -> Digests:
-    """Copy a file of this machine into the folder. Raises what ``Upload`` does, and ``FilesUnavailable``."""
+    """Copy a local file into the folder. Raises what ``Upload`` does, and ``FilesUnavailable``."""
     with path.open("rb") as source:
         try:
             with receiving(folder, max_bytes) as upload:
@@ -121,7 +121,7 @@ def store_file(folder: Path, path: Path, expected: ReleaseFile, max_bytes: int) 
 
 
 def restore_file(folder: Path, sha256: str, pieces: Iterable[bytes]) -> None:
-    """Put bytes back under their SHA-256. Raises ``StoreError`` for other bytes."""
+    """Restore the bytes with this SHA-256. Raises ``StoreError`` for other bytes."""
     with receiving(folder, sys.maxsize) as upload:
         for piece in pieces:
             upload.write(piece)
@@ -131,8 +131,8 @@ def restore_file(folder: Path, sha256: str, pieces: Iterable[bytes]) -> None:
 
 
 def check_files(folder: Path, found: ReleaseWithFiles) -> list[ReleaseFile]:
-    """Read the bytes of all files that are here, and verify digests and signatures; slow. Returns the files.
-    Raises ``ReleaseNotReady`` with the first that is wrong.
+    """Read the bytes of all files that are stored here, and verify digests and signatures; slow. Return the
+    files. Raises ``ReleaseNotReady`` with the first problem.
     """
     for file in found.files:
         if file.url is None:
@@ -162,13 +162,13 @@ def _check_signature(opened: IO[bytes], file: ReleaseFile, keys: tuple[str, ...]
 
 
 def read_digest(place: Path) -> str:
-    """The SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with place.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def list_stored(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The bytes that are here, by SHA-256."""
+    """Yield the SHA-256 and the path of all stored bytes."""
     for place in sorted(folder.glob("[0-9a-f][0-9a-f]/*")):
         yield place.name, place
 

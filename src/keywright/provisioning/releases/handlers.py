@@ -1,4 +1,4 @@
-"""Decide the commands about releases and their files."""
+"""The handlers of the commands and queries about releases and their files."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from keywright.provisioning.releases import commands
 from keywright.provisioning.releases.files import require_same
 from keywright.provisioning.store import PRODUCTS
 
-#: Programs that ask look at all releases of a product.
+#: The largest number of releases of a product, all of which a program's update check reads; and of files.
 MAX_RELEASES, MAX_FILES = 1_000, 100
 
 
 def check(work: UnitOfWork, before: Release | None, after: Release) -> Release:
-    """The version and the channel are the product's to know; of what was published, the version and the
-    channel stay, and a rollout only grows. Raises ``UnknownReference``, ``InvalidRelease``, ``AlreadyExists``
-    and ``StillInUse``.
+    """Check the version and channel against the product. Of a published release, both are fixed, and the
+    rollout can only grow. Raises ``UnknownReference``, ``InvalidRelease``, ``AlreadyExists`` and
+    ``StillInUse``.
     """
     product = PRODUCTS.find(work.tx, after.product_id)
     if product is None:
@@ -75,7 +75,7 @@ def _require_fixed(before: Release, after: Release) -> None:
 
 
 def may_delete(work: UnitOfWork, release: Release) -> None:
-    """What is published is yanked first. Raises ``StillInUse``."""
+    """Delete the release's files. Raises ``StillInUse`` if it is published; it must be yanked first."""
     if release.state is ReleaseState.PUBLISHED:
         raise e.StillInUse(f"release {release.id}", "customers")
     store.delete_files(work.tx, release.id)
@@ -98,8 +98,8 @@ RULES = nouns.Rules(
 
 
 def publish(work: UnitOfWork, command: commands.PublishRelease) -> Release:
-    """Offer a release; one that is offered already stays as it is. Raises ``NotFound``,
-    ``ReleaseNotReady``.
+    """Publish a release; nothing changes if it is published already. Raises ``NotFound``, ``ReleaseNotReady``
+    and ``InvalidRelease``.
     """
     release = _lock(work, command.release_id, command.only_product_id)
     if release.state is ReleaseState.PUBLISHED:
@@ -122,7 +122,7 @@ def publish(work: UnitOfWork, command: commands.PublishRelease) -> Release:
 
 
 def _find_rank(work: UnitOfWork, product: Product, release: Release, *, allow_older: bool) -> int:
-    """The place of a version in the order, which is free then. Raises ``ReleaseNotReady``."""
+    """Return a free rank for a version, in the order of versions. Raises ``ReleaseNotReady``."""
     scheme = product.version_scheme
     key, ranked = version_key(scheme, release.version), store.list_ranked(work.tx, product.id)
     keys = [version_key(scheme, one.version) for one in ranked]
@@ -142,7 +142,7 @@ def _find_rank(work: UnitOfWork, product: Product, release: Release, *, allow_ol
 
 
 def yank(work: UnitOfWork, command: commands.YankRelease) -> Release:
-    """Offer a release no more. Raises ``NotFound``, ``ReleaseNotReady`` for a draft."""
+    """Withdraw a published release. Raises ``NotFound``, and ``ReleaseNotReady`` for a draft."""
     release = _lock(work, command.release_id, command.only_product_id)
     if release.state is ReleaseState.YANKED:
         return release
@@ -181,14 +181,14 @@ def add_file(work: UnitOfWork, command: commands.AddFile) -> ReleaseFile:
 
 
 def delete_file(work: UnitOfWork, command: commands.DeleteFile) -> None:
-    """Take a file out of a draft. Raises ``NotFound``, ``ReleaseNotReady``."""
+    """Remove a file from a draft. Raises ``NotFound``, ``ReleaseNotReady``."""
     release, file = _lock_file(work, command)
     FILES.delete(work.tx, file.id)
     _record_file(work, command, release, file)
 
 
 def store_content(work: UnitOfWork, command: commands.StoreContent) -> ReleaseFile:
-    """Note that the bytes of a file are here; the same bytes again change nothing. Raises ``NotFound``,
+    """Record that the bytes of a file are stored; the same bytes again change nothing. Raises ``NotFound``,
     ``ReleaseNotReady`` and ``ContentMismatch``.
     """
     file = _find_file(work.tx, command.file_id, command.only_product_id)[1]
@@ -206,7 +206,7 @@ def store_content(work: UnitOfWork, command: commands.StoreContent) -> ReleaseFi
 
 
 def require_uploadable(file: ReleaseFile) -> None:
-    """Raise ``ReleaseNotReady`` for a file at the vendor's place."""
+    """Raise ``ReleaseNotReady`` for a file that the vendor hosts."""
     if file.url is not None:
         raise e.ReleaseNotReady(f"the bytes of {file.name} are at its url, not here")
 
@@ -232,7 +232,7 @@ def _lock_draft(work: UnitOfWork, release_id: int, only_product_id: int | None) 
 def _lock_file(
     work: UnitOfWork, command: commands.DeleteFile | commands.StoreContent
 ) -> tuple[Release, ReleaseFile]:
-    """A file and its draft, which is locked, so that it is not published meanwhile."""
+    """Return a file and its draft, which is locked, so that it is not published at the same time."""
     found = _find_file(work.tx, command.file_id, command.only_product_id)[0]
     release = _lock_draft(work, found.id, command.only_product_id)
     return release, _find_file(work.tx, command.file_id, None)[1]
@@ -247,19 +247,19 @@ def _find_file(tx: Any, file_id: int, only_product_id: int | None) -> tuple[Rele
 
 
 def get_file(read: Any, query: commands.GetFile) -> tuple[Release, ReleaseFile]:
-    """A file, and its release. Raises ``NotFound``."""
+    """Return a file, and its release. Raises ``NotFound``."""
     return _find_file(read.tx, query.file_id, query.only_product_id)
 
 
 def list_files(read: Any, query: commands.ListFiles) -> commands.ReleaseWithFiles:
-    """A release with its files. Raises ``NotFound``."""
+    """Return a release with its files. Raises ``NotFound``."""
     return find_with_files(read.tx, query.release_id, query.only_product_id)
 
 
 def find_with_files(
     tx: Any, release_id: int, only_product_id: int | None = None
 ) -> commands.ReleaseWithFiles:
-    """A release with its files. Raises ``NotFound``."""
+    """Return a release with its files. Raises ``NotFound``."""
     release = RELEASES.find(tx, release_id)
     if release is None or only_product_id not in (None, release.product_id):
         raise e.NotFound(f"release {release_id}")
@@ -269,7 +269,7 @@ def find_with_files(
 
 
 def list_uses(read: Any, query: commands.ListUses) -> list[UsesOfDay]:
-    """What was counted of a release, by day. Raises ``NotFound``."""
+    """List the daily counts of a release. Raises ``NotFound``."""
     release = RELEASES.find(read.tx, query.release_id)
     if release is None or query.only_product_id not in (None, release.product_id):
         raise e.NotFound(f"release {query.release_id}")

@@ -1,4 +1,4 @@
-"""Notices: what may be set of one, the commands about them, and how these are decided."""
+"""Notices: their fields, the commands about them, and the handlers of these."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -23,7 +23,7 @@ from keywright.licensing.updates.versions import MAX_VERSION, VersionScheme, par
 from keywright.provisioning.products import Product, Url
 from keywright.provisioning.store import PRODUCTS
 
-#: Programs that ask look at all of a product that are published.
+#: The largest number of published notices of a product, all of which an update check reads.
 MAX_PUBLISHED = 50
 _AT_ONCE = 500
 _AFFECTED = "The versions, such as < 3.2.1; or >= 2, < 3.2.1; with || between alternatives."
@@ -38,7 +38,7 @@ _Text = Annotated[str, Meta(min_length=1, max_length=5_000)]
 
 
 class NoticeFields(Fields):
-    """What can be set of a notice; a change is a JSON merge patch."""
+    """The fields of a notice that can be set; a change is a JSON merge patch."""
 
     title: _Title | UnsetType = UNSET
     affected: Affected | UnsetType = UNSET
@@ -82,7 +82,7 @@ class NoticeQuery(ListQuery):
 
 
 class CreateNotice(Create, frozen=True, kw_only=True):
-    """Make a draft of a notice."""
+    """Make a draft notice."""
 
     fields: NewNotice
 
@@ -94,7 +94,7 @@ class UpdateNotice(Update, frozen=True, kw_only=True):
 
 
 class DeleteNotice(Delete, frozen=True, kw_only=True):
-    """Delete a notice that was mailed to nobody."""
+    """Delete a notice that was not mailed to anyone."""
 
 
 class GetNotice(Get, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class GetNotice(Get, frozen=True, kw_only=True):
 
 
 class ListNotices(List, frozen=True, kw_only=True):
-    """A page of the notices that match."""
+    """A page of the matching notices."""
 
     where: NoticeQuery = field(default_factory=NoticeQuery)
 
@@ -123,19 +123,19 @@ class SetNoticeState(Command, frozen=True, kw_only=True):
 
 
 class RecipientQuery(ListQuery):
-    """The order of those who were notified."""
+    """The order of the recipients."""
 
     sort: Literal["-created_at", "created_at"] = "created_at"
 
 
 class ListRecipients(List, frozen=True, kw_only=True):
-    """A page of those who were notified."""
+    """A page of the recipients of a notice."""
 
     notice_id: int
 
 
 class PurgeRecipients(Command, frozen=True, kw_only=True):
-    """Delete some of the records of who was notified before this moment; returns how many."""
+    """Delete a batch of the records of notices that were mailed before this moment; return their number."""
 
     is_internal = True
 
@@ -143,7 +143,7 @@ class PurgeRecipients(Command, frozen=True, kw_only=True):
 
 
 def check(work: UnitOfWork, before: Notice | None, after: Notice) -> Notice:
-    """The versions are of the product's scheme. Raises ``UnknownReference`` and ``InvalidNotice``."""
+    """Check the versions by the product's scheme. Raises ``UnknownReference`` and ``InvalidNotice``."""
     product = PRODUCTS.find(work.tx, after.product_id)
     if product is None:
         raise UnknownReference(f"product {after.product_id}", "/product_id")
@@ -168,15 +168,15 @@ def _check_versions(scheme: VersionScheme, notice: Notice) -> None:
 
 
 def find_affects(tx: ReadTransaction, notice: Notice) -> Affects:
-    """Whether a version is affected, in the order of versions of the notice's product."""
+    """Return the function that checks whether a version is affected, by the product's version scheme."""
     product = PRODUCTS.find(tx, notice.product_id)
     scheme = VersionScheme.LOOSE if product is None else product.version_scheme
     return partial(is_affected, scheme, notice.affected)
 
 
 def may_delete(work: UnitOfWork, notice: Notice) -> None:
-    """What is published is withdrawn first, and records of who was notified are kept. Raises
-    ``StillInUse``.
+    """Raise ``StillInUse`` for a published notice, which must be withdrawn first, and for one with
+    recipients, whose records are kept.
     """
     if notice.state is NoticeState.PUBLISHED:
         raise StillInUse(f"notice {notice.id}", "programs")
@@ -192,7 +192,7 @@ RULES = nouns.Rules(*(NOTICE, NOTICES, None, check, may_delete, _details), unsho
 
 
 def set_state(work: UnitOfWork, command: SetNoticeState) -> Notice:
-    """Publish or withdraw a notice; one that is so already stays as it is. Raises ``NotFound``,
+    """Publish or withdraw a notice; nothing changes if it has that state already. Raises ``NotFound``,
     ``InvalidNotice`` and ``StillInUse``.
     """
     notice = NOTICES.lock(work.tx, command.notice_id)
@@ -212,7 +212,7 @@ def set_state(work: UnitOfWork, command: SetNoticeState) -> Notice:
 
 
 def _get_product(work: UnitOfWork, notice: Notice) -> Product:
-    """The notice's product, locked. Raises ``StillInUse`` where it has as many notices as it can have."""
+    """Lock and return the notice's product. Raises ``StillInUse`` if it has too many published notices."""
     store.lock_product(work.tx, notice.product_id)
     if store.count_published(work.tx, notice.product_id) >= MAX_PUBLISHED:
         raise StillInUse(f"product {notice.product_id}", f"{MAX_PUBLISHED} published notices")
@@ -222,7 +222,7 @@ def _get_product(work: UnitOfWork, notice: Notice) -> Product:
 
 
 def purge_recipients(work: UnitOfWork, command: PurgeRecipients) -> int:
-    """Delete some old records; returns how many."""
+    """Delete a batch of old records; return their number."""
     return notices_store.delete_old(work.tx, command.before, limit=_AT_ONCE)
 
 
