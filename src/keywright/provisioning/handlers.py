@@ -1,6 +1,7 @@
 """The handlers about products, customers, trials and the brand; the rules of products and customers.
 
-Events contain no e-mail addresses and no names of customers: an erasure must leave nothing behind in them.
+Events contain no names and e-mail addresses of customers, which an erasure would have to find, except
+``name.saved``, from which it removes the name.
 """
 
 import base64
@@ -132,7 +133,7 @@ def check_customer(work: UnitOfWork, before: Customer | None, after: Customer) -
 
 
 def may_delete_customer(work: UnitOfWork, customer: Customer) -> None:
-    """End the portal sessions of a customer without licenses. Raises ``StillInUse`` for one with licenses."""
+    """End a customer's access to the portal before deletion. Raises ``StillInUse`` if there are licenses."""
     if provisioning_store.customer_has_licenses(work.tx, customer.id):
         raise StillInUse(f"customer {customer.id}", "licenses")
     portal_store.end_all(work.tx, customer.id)

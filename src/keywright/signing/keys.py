@@ -21,8 +21,7 @@ def make_first(work: UnitOfWork, command: Command) -> LoadedKeys:
     """Make the first key unless there is one. Two servers cannot both make it: the later transaction has a
     conflict, is retried, and finds the key.
     """
-    # No event: a server makes the key unasked, even on a database that is about to receive another one's
-    # copy.
+    # No event: a server makes the key on its own, even in a database into which another one is copied next.
     return load(work, None) or _add_key(work, command, [])
 
 

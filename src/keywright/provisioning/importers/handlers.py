@@ -32,7 +32,9 @@ from keywright.provisioning.store import find_by_emails, find_customers, names_o
 
 
 class Taken:
-    """What other licenses here already have that imported ones want; kept up to date during the import."""
+    """Looks up what imported licenses refer to: existing policies, and order lines and devices of other
+    licenses.
+    """
 
     def __init__(
         self, tx: ReadTransaction, pairs: Collection[tuple[model.ImportedLicense, License | None]]
@@ -55,7 +57,9 @@ class Taken:
     def leave_out(
         self, new: model.ImportedLicense, here: License | None
     ) -> tuple[model.ImportedLicense, Sequence[model.Notice]]:
-        """Remove from a license what another license has, and return notices about that."""
+        """Remove a missing policy, and an order line and devices that are taken, and return notices about
+        them.
+        """
         license_id = 0 if here is None else here.id
         lost: list[tuple[str, str]] = []
         if new.policy_id is not None and new.policy_id not in self._policies:
@@ -83,7 +87,7 @@ class Taken:
         return replace(one, fingerprint=None)
 
     def add(self, merged: Merged) -> None:
-        """Add what an imported license has."""
+        """Add the order line and the devices of an imported license."""
         line = order_line_hash(order_of(merged.license))
         if line is not None:
             self._lines[line] = merged.license.id

@@ -123,8 +123,8 @@ class PostponeShopEvent(Command, frozen=True, kw_only=True):
 
 
 class TryAgain(Command, frozen=True, kw_only=True):
-    """Apply an event again now that waits for a person, or changed nothing; with ``overwrite``, it replaces
-    what was done by hand. Returns the event.
+    """Schedule an event for now, unless it is done; with ``overwrite``, it replaces what was done by hand.
+    Returns the event.
     """
 
     connection_id: int
@@ -133,8 +133,8 @@ class TryAgain(Command, frozen=True, kw_only=True):
 
 
 class ReplayEvents(Command, frozen=True, kw_only=True):
-    """Apply again a batch of the events received since then that are not waiting, after an ID, oldest first.
-    Returns the last ID, None if there are no more.
+    """Schedule again a batch of the events received since then, after an ID, oldest first. Returns the last
+    ID, None if there are no more.
     """
 
     connection_id: int
@@ -143,8 +143,8 @@ class ReplayEvents(Command, frozen=True, kw_only=True):
 
 
 class PurgeShopEvents(Command, frozen=True, kw_only=True):
-    """Delete a batch of the events that were received before then and are not waiting; after these, of the
-    events of removed connections. Returns their number.
+    """Delete a batch of the events received before then that are done or ignored; after these, of the events
+    of removed connections. Returns their number.
     """
 
     is_internal = True

@@ -34,7 +34,7 @@ _SECRET_BYTES = 20
 
 
 def add_connection(work: UnitOfWork, command: commands.AddConnection) -> model.OpenedConnection:
-    """Add a connection. Raises ``ConnectionFieldInvalid``, ``UnknownPolicy``."""
+    """Add a connection. Raises ``ConnectionFieldInvalid``, ``UnknownReference``."""
     now = command.context.now
     secret = command.secret or _make_secret(command.connection.shop)
     connection = replace(
@@ -57,7 +57,7 @@ def add_connection(work: UnitOfWork, command: commands.AddConnection) -> model.O
 
 
 def update_connection(work: UnitOfWork, command: commands.UpdateConnection) -> model.Connection:
-    """Change a connection. Raises ``UnknownConnection``, ``ConnectionFieldInvalid``, ``UnknownPolicy``."""
+    """Change a connection. Raises ``UnknownConnection``, ``ConnectionFieldInvalid``, ``UnknownReference``."""
     connection = _lock(work, command.connection_id)
     if command.precondition is not None:
         command.precondition(connection)
@@ -196,8 +196,8 @@ def postpone_event(work: UnitOfWork, command: commands.PostponeShopEvent) -> Non
 
 
 def try_again(work: UnitOfWork, command: commands.TryAgain) -> model.StoredEvent:
-    """Schedule an event for now. Raises ``UnknownShopEvent``, also if its payload was deleted, and
-    ``UnknownConnection``.
+    """Schedule an event for now; one that is done stays as it is. Raises ``UnknownShopEvent``, also if its
+    payload was deleted, and ``UnknownConnection``.
     """
     connection = _lock(work, command.connection_id)
     stored = store.lock_event(work.tx, command.event_id)

@@ -1,4 +1,4 @@
-"""Derive what a license is after later purchases, which renew or upgrade it. Pure."""
+"""Derive the effect on a license of later purchases, which renew or upgrade it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from keywright.provisioning.shops.sold_model import LaterPurchase, LicenseBefore
 
 
 class Target(NamedTuple):
-    """What a license is after its purchases: its expiry, and the last upgrade."""
+    """The result of a license's purchases: its expiry, and the last upgrade."""
 
     expires_at: datetime | None
     upgrade: LaterPurchase | None = None
@@ -38,7 +38,8 @@ def keep_before(license: License) -> LicenseBefore:
 
 
 def derive(before: LicenseBefore, paid: Iterable[tuple[int, LaterPurchase]]) -> Target:
-    """Derive what a license is after these purchases, given in any order, each with the time of its payment.
+    """Derive the result of these purchases of a license, given in any order, each with the time of its
+    payment.
 
     A renewal extends from the later of expiry and payment. An upgrade never makes the expiry earlier, except
     that of a trial, which it replaces.

@@ -14,8 +14,7 @@ from keywright.provisioning.shops.sold_model import Payment, Snapshots
 
 #: The order that lists the line, "" for the subscription itself, and the line's number.
 Key = tuple[str, str]
-#: The maximum time between the removal of a line and the addition of the one that replaces it, in
-#: milliseconds.
+#: The maximum time between the removal of a line and the addition of its replacement, in milliseconds.
 _SWITCHED_WITHIN = 300_000
 
 
@@ -178,8 +177,8 @@ def _made(line: SaleLine, resolve: Resolve) -> Made:
 
 
 def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
-    """Yield the steps without the lines of which it is not known what they make: such a line stays as it was,
-    and a new one leaves the removed line that it may replace as that was.
+    """Yield the steps with only the lines of which it is known what they make. If such a line becomes
+    unknown, it stays as it was; a new unknown line preserves a removed one, which it may replace.
     """
     before: Mapping[Key, SaleLine] = {}
     stands_for: dict[Key, Key] = {}
@@ -201,8 +200,8 @@ def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
 def _find_other(
     key: Key, made: Made, gone_at: int, new: Iterable[tuple[int, Key, SaleLine]], resolve: Resolve
 ) -> tuple[int, Key, SaleLine] | None:
-    """Find the line that replaced a removed one: of the same product, and added at about that time, for a
-    switch removes the line from one subscription and adds it to another.
+    """Find the line that replaced a removed one: of the same product, and added at about the same time. A
+    switch removes a line from one subscription and adds it to another.
     """
     near = (one for one in new if abs(one[0] - gone_at) <= _SWITCHED_WITHIN and one[1] != key)
     return next((one for one in near if _made(one[2], resolve).products & made.products), None)

@@ -73,7 +73,7 @@ class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
-        """The policies of which each unit makes a license."""
+        """The policies of the licenses that each unit makes."""
         return self.all_policy_ids if self.does is Does.MAKE else ()
 
 

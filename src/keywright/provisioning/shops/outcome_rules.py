@@ -1,4 +1,4 @@
-"""Describe the outcome of an event: what changed, or the fact due to which nothing changed. Pure."""
+"""Describe the outcome of an event: what changed, or the fact that explains why nothing changed. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -76,7 +76,7 @@ def add_notes(notes: Notes, more: Collection[str]) -> Notes:
 def find_fact(
     change: model.Sale | model.Renewal | model.StateChange | model.Lines, at: int, known: Known, note: str
 ) -> Outcome:
-    """Find the fact due to which an event changed nothing."""
+    """Find the fact that explains why an event changed nothing."""
     ref = payment_ref(change) or ""
     payment = known.payments.get(ref, Payment(order=ref))
     newest = _newest(change, payment, known)

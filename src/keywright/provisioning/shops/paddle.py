@@ -260,8 +260,8 @@ def _read_subscription(subscription: _Subscription) -> model.Change:
 
 
 def _read_adjustment(adjustment: _Adjustment) -> model.Change:
-    """Read a refund or a chargeback, which can be reversed by an adjustment, or by the state of the first
-    one.
+    """Read a refund or a chargeback. Another adjustment, or the chargeback's own new state, reverses a
+    chargeback.
     """
     states = {
         ("approved", "refund"): model.SaleState.REFUNDED,

@@ -1,4 +1,4 @@
-"""Import sales of a shop of which this installation has no event."""
+"""Import the sales of a shop for which this installation has no event."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,7 @@
-"""Derive payments, subscriptions, and what licenses should be, from the events of a shop. Pure.
+"""Derive payments, subscriptions, and the desired state of licenses from the events of a shop. Pure.
 
-Events may arrive twice, late, and in any order. So facts are stored with the shop's own time, and what a
-license should be is derived from all of them.
+Events may arrive twice, late, and in any order. So facts are stored with the shop's own time, and the desired
+state of a license is derived from all of them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,10 +30,10 @@ UNSET = Unset.UNSET
 
 
 class Wanted(NamedTuple):
-    """What a license should be by the shop's reports. Unless these state an expiry, the terms give one. The
-    end of a subscription, ``ended_at``, ends the license, unless it expires earlier. ``has_grace``: whether
-    the grace of its terms applies. If the subscription resumed, at ``resumed_at``, ends that are not later
-    are ignored.
+    """The desired state of a license by the shop's reports. Unless these state an expiry, the terms give one.
+    The end of a subscription, ``ended_at``, ends the license, unless it expires earlier. ``has_grace``:
+    whether the grace of its terms applies. If the subscription resumed, at ``resumed_at``, ends that are not
+    later are ignored.
     """
 
     status: Status
@@ -212,8 +212,8 @@ def _list_paid(known: Known) -> _Paid:
 
 
 def wanted(known: Known, on_cancel: model.OnCancel = model.OnCancel.PAID_UNTIL) -> Wanted:
-    """Derive what the licenses should be that were bought with the first of these payments, and renewed with
-    the others.
+    """Derive the desired state of the licenses that were bought with the first of these payments, and renewed
+    with the others.
     """
     paid, subscription = _list_paid(known), subscription_of(known)
     states = [] if subscription is None else [(subscription.state, subscription.state_at)]
@@ -257,15 +257,15 @@ def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
 
 
 def wanted_once(known: Known, order: str) -> Wanted:
-    """Derive what the licenses of lines should be that only this order pays for."""
+    """Derive the desired state of licenses for lines that only this order pays for."""
     payment = replace(known.payments[order], subscription=None, until=None)
     return wanted(Known({order: payment}))
 
 
 def wanted_gone(known: Known, gone_at: int, on_cancel: model.OnCancel) -> Wanted:
-    """Derive what the licenses of a line should be that was removed at ``gone_at``: they end like those of a
-    subscription that ended. A period that was paid within the hour before counts as paid without the line, if
-    an earlier one was paid.
+    """Derive the desired state of the licenses of a line that was removed at ``gone_at``: they end like those
+    of a subscription that ended. A period that was paid within the hour before counts as paid without the
+    line, if an earlier one was paid.
     """
     want, end = wanted(known, on_cancel), to_moment(gone_at)
     if on_cancel is model.OnCancel.PAID_UNTIL:

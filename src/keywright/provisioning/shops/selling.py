@@ -46,7 +46,7 @@ from keywright.provisioning.shops.sold_model import (
 
 #: The most licenses that one transaction makes, and that it changes: other commands wait for it.
 _AT_ONCE, _CHANGED_AT_ONCE = 100, 200
-#: The time before what a subscription paid for is compared with what it has: shops send these separately.
+#: The delay before comparing what a subscription paid for with what it has: shops report these separately.
 _LOOK_AFTER = timedelta(hours=1)
 SoldChange = Sale | Renewal | StateChange | Lines
 
@@ -124,7 +124,7 @@ class Selling:
         return self._hold(change, known, held, begins_grace=rules.begins_grace(before, known))
 
     def look_again(self) -> Outcome | None:
-        """Check again whether what a finished event announced has arrived; None if it has."""
+        """Check once more whether what a finished event announced has arrived; None if it has."""
         change = self._resolve()
         if isinstance(change, Nothing):
             return None

@@ -77,8 +77,8 @@ class ShopModule(Protocol):
         """Yield an event for each running subscription, with all lines. Raises what ``complete`` does."""
 
     def list_topics(self, api: ShopApi, connection: Connection) -> frozenset[str] | None:
-        """Return the events that the shop is set up to send to this connection; None if its API cannot tell.
-        Raises what ``complete`` does.
+        """Return the events that the shop is set up to send to this connection; None if its API does not list
+        them. Raises what ``complete`` does.
         """
 
 

@@ -62,8 +62,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 class SoldLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line that makes licenses, and what it makes, which is fixed when it is sold and for as long as its
     price stays the same. ``listed_as`` is its number in the order ``listed_in``, or in the subscription, if
-    that lists its lines; ``listed_in`` is "" then. ``is_known`` is false for a line of which an older version
-    of Keywright stored nothing.
+    that lists its lines; ``listed_in`` is "" then. ``is_known`` is false for a line about which an older
+    version of Keywright stored nothing.
     """
 
     order: str
@@ -129,8 +129,7 @@ class LaterPurchase(msgspec.Struct, frozen=True, kw_only=True):
         return self.connection_id, self.order, self.line
 
 
-#: The largest number of snapshots, and how long one that repeats its neighbors is kept, as events may be
-#: late.
+#: The largest number of snapshots, and how long one that equals its neighbors is kept: events may be late.
 _MAX_SNAPSHOTS, _REPEATED = 200, timedelta(days=30) // timedelta(milliseconds=1)
 
 

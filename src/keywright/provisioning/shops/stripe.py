@@ -231,8 +231,8 @@ TOPICS = frozenset(_READERS) - {"customer.subscription.created", "charge.refund.
 
 
 def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
-    """Yield running subscriptions, without canceled ones. Changes of the last minutes have events of their
-    own.
+    """Yield running subscriptions, which exclude canceled ones. They are dated five minutes back: later
+    changes have events of their own.
     """
     at = datetime.now(UTC) - reading.LATELY
 

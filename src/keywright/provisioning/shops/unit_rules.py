@@ -56,7 +56,7 @@ class Held(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What a license is to be; without a policy, its terms stay."""
+    """The desired state of a license; without a policy, its terms stay."""
 
     wanted: rules.Wanted
     policy: Policy | None = None
@@ -75,7 +75,7 @@ class NewUnits(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The lines to store, what each license is to be, and the licenses to make."""
+    """The lines to store, the desired state of each license, and the licenses to make."""
 
     lines: list[SoldLine]
     aims: list[tuple[Unit, Aim]]
@@ -106,9 +106,9 @@ def build_resolver(
     is_sold_now: bool = False,
 ) -> Resolve:
     """Build the function that returns what a line makes. A sold line makes what it made before, as long as
-    its price stays the same; any other follows the mapping, with ``is_sold_now`` also one that made nothing.
-    The result is None for a quantity below one, for policies that cannot be used, and for limits that no
-    license can have.
+    its price stays the same; any other line follows the mapping, and so does one that made nothing, if
+    ``is_sold_now``. The result is None for a quantity below one, for policies that cannot be used, and for
+    limits that no license can have.
     """
     lines = [one for one in held.lines if one.is_known and (one.policy_ids or not is_sold_now)]
     fixed = {one.refs[:1]: (one.policy_ids, one.rule) for one in lines}
@@ -135,8 +135,8 @@ def build_resolver(
 
 
 def plan(known: rules.Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, now: datetime) -> Plan:
-    """Plan what to do so that these lines have the licenses that they should. Lines that the subscription
-    lists before its sale was received make no licenses.
+    """Plan what gives these lines the licenses that they should have. Lines that the subscription lists
+    before its sale was received make no licenses.
     """
     found, matched = Plan([], [], []), _match(lines, held)
     sales = sorted((one for one in known.payments.values() if one.snapshots), key=rules.place_of)
@@ -264,7 +264,7 @@ def terms_for(policy: Policy, quantity: int, *, has_grace: bool) -> Terms:
 
 
 def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> Decided:
-    """Decide the changes that make the license what the shop reports.
+    """Decide the changes that give the license the desired state.
 
     A repeated report changes nothing. A field with another value than the shop gave it was changed by hand: a
     later expiry stays, and any other change is refused, unless ``again`` is to overwrite it.
@@ -300,7 +300,9 @@ def _status_of(sold: SoldLicense, license: License, want: rules.Wanted) -> dict[
 
 
 def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decided:
-    """Decide the policy, the quantity and the terms. The terms are those of a policy that a person chose."""
+    """Decide the policy, the quantity and the terms. If a person has chosen another policy, its terms are
+    used.
+    """
     sold, policy, last, is_forced = (
         unit.sold,
         aim.policy or unit.policy,
