@@ -34,7 +34,7 @@ class Secrets(msgspec.Struct, frozen=True):
         return f"kw_{self.consumer_key[3:]}{self.consumer_secret[3:]}"
 
     def hash_fields(self) -> dict[str, Any]:
-        """The fields of ``IssueApiKey`` that these secrets give."""
+        """Return the fields of ``IssueApiKey`` for these secrets."""
         return {
             "consumer_key_hash": crypto.hash_consumer_key(self.consumer_key),
             "secret_hash": crypto.hash_consumer_secret(self.consumer_secret),
@@ -43,7 +43,7 @@ class Secrets(msgspec.Struct, frozen=True):
 
 
 def new_secrets() -> Secrets:
-    """A new consumer key and consumer secret, of 160 random bits each."""
+    """Generate a consumer key and a consumer secret, of 160 random bits each."""
     return Secrets(f"ck_{secrets.token_hex(20)}", f"cs_{secrets.token_hex(20)}")
 
 
@@ -84,8 +84,8 @@ def may_write(permissions: Permissions) -> bool:
 
 
 def may_call_core(permissions: Permissions) -> bool:
-    """Whether the core calls (activate, reactivate, deactivate, validate) and reading one license by its key
-    are allowed.
+    """Whether activating, reactivating, deactivating, validating, and reading a license by its key are
+    allowed.
     """
     return permissions is not Permissions.WRITE
 

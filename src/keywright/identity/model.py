@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 class ApiKey(msgspec.Struct, frozen=True):
     """An API key, of which only hashes are stored; ``key_suffix`` is the end of the consumer key. It is valid
-    before ``expires_at``, and no longer at that moment.
+    until, but not at, ``expires_at``.
     """
 
     id: int

@@ -68,8 +68,8 @@ _PURPOSE, _LINK_PURPOSE = "portal sign-in", "portal sign-in link"
 
 
 def derive_code(key_ring: KeyRing, sign_in_id: str) -> str:
-    """Return the eight digits for this sign-in. Its ID is random, so codes do not repeat, even after a backup
-    was restored.
+    """Return the eight digits for this sign-in. Its ID is random, so that no other sign-in, even after a
+    restore, has the same code.
     """
     number = int.from_bytes(key_ring.sign(_PURPOSE, sign_in_id)[:8], "big")
     return f"{number % 10**CODE_LENGTH:0{CODE_LENGTH}}"

@@ -27,7 +27,7 @@ _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 def setup_token(tx: ReadTransaction, now: datetime) -> str:
     """Return a token to create the first administrator, valid for ``SETUP_TIME``. Raises ``SetupOver`` if
-    users exist.
+    there are users.
     """
     if has_users(tx):
         raise SetupOver
@@ -74,7 +74,9 @@ def hash_session_token(token: str) -> bytes:
 
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
-    """Return the session with this token, and its user; None if it is over, or the user disabled."""
+    """Return the session with this token, and its user; None if the token is unknown, the session over, or
+    the user disabled.
+    """
     found = find_session_with_user(tx, hash_session_token(token))
     if found is None or is_over(found.session, now) or found.user.disabled_at is not None:
         return None

@@ -30,9 +30,7 @@ class Brand(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """The brand's color, adjusted for legibility: for links, and for buttons with their text, on light and on
-    dark pages.
-    """
+    """The brand's color, legible in links, and in buttons with their text, on light and on dark pages."""
 
     link: str
     button: str

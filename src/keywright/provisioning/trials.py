@@ -33,8 +33,7 @@ class StartedTrial(msgspec.Struct, frozen=True):
 def choose_policy(policies: Iterable[Policy], policy_id: int | None) -> Policy:
     """Choose the policy for a product's trials from those of the product: the named one, or the only one.
 
-    Raises ``TrialNotOffered``, ``PolicyArchived``, and ``InvalidParameters`` if there are several and none is
-    named.
+    Raises ``TrialNotOffered``, ``PolicyArchived``, and ``InvalidParameters`` if one of several must be named.
     """
     offered = [one for one in policies if one.terms.trial and policy_id in (None, one.id)]
     if not offered:

@@ -59,7 +59,7 @@ class Signer:
     def __init__(self, private_key: bytes, alg: SignatureAlg) -> None:
         """``private_key`` is the 32 bytes of RFC 8032."""
         key = Ed25519PrivateKey.from_private_bytes(private_key)
-        #: Signs bytes that are no token; returns 64 bytes.
+        #: Signs bytes that are not a token; returns 64 bytes.
         self.sign_bytes: Callable[[bytes], bytes] = key.sign
         #: ``x`` of the JWK, and its thumbprint.
         self.public_key = encode_base64url(key.public_key().public_bytes_raw()).decode()

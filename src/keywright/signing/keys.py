@@ -49,7 +49,7 @@ def withdraw(work: UnitOfWork, command: commands.WithdrawSigningKey) -> SigningK
 
 
 def extend(work: UnitOfWork, command: commands.ExtendKey) -> None:
-    """Record until when the key's signatures are valid."""
+    """Record the moment until which the key's signatures are valid."""
     store.extend_key(work.tx, command.key_id, command.until)
 
 
@@ -63,7 +63,7 @@ def load(read: Any, _query: commands.LoadKeys | None) -> LoadedKeys | None:
 
 def build_key_sets(read: Any, query: commands.BuildKeySets) -> list[bytes]:
     """Build a signed set for each older key that was not withdrawn. If any key was withdrawn, the newest key
-    signs one, too: programs that know it learn from it which keys not to trust any more.
+    signs one, too: programs that know it learn from this set which keys they must no longer trust.
     """
     keys = store.list_keys(read.tx)
     if not keys:

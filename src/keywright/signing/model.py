@@ -39,10 +39,10 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The payload of a signed answer, in the order of its members.
 
     ``iat``, ``nbf`` and ``exp`` are seconds since 1970 (RFC 7519). ``license`` is the public view with its
-    ``key_hash``, or None in an answer that may not show the license, which has no ``sub``, ``activation`` and
-    ``lease`` either; each of these is absent, too, if it does not exist. ``aud`` is the code of the product.
+    ``key_hash``. If an answer may not show the license, ``license`` is None, and ``sub``, ``activation`` and
+    ``lease`` are absent; so is each of these that does not exist. ``aud`` is the code of the product.
     ``removed`` is a ``RemovedDevice``, if the device took the place of one that its program may see.
-    ``built_at`` is present if the answer is good for one build only, ``notices`` in the answer to a
+    ``built_at`` is present if the answer is valid for one build only, ``notices`` in the answer to a
     validation.
     """
 
@@ -89,7 +89,7 @@ class KeySetClaims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class SigningKey(msgspec.Struct, frozen=True, gc=False):
     """A stored signing key. ``public_key`` is base64url of 32 bytes (``x`` of its JWK), ``kid`` its
-    thumbprint (RFC 7638). All that it signed has expired at ``signed_until``. A withdrawn key has no private
+    thumbprint (RFC 7638). Its signatures have expired at ``signed_until``. A withdrawn key has no private
     half.
     """
 

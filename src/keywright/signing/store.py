@@ -1,4 +1,4 @@
-"""Signing keys in the database."""
+"""Database access for signing keys."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ _SEALED = select(signing_keys.c.sealed_private_key)
 
 
 def list_keys(tx: ReadTransaction) -> list[SigningKey]:
-    """Every key, the newest first."""
+    """List all keys, newest first."""
     return [SigningKey(**with_datetimes(row)) for row in tx.connection.execute(_KEYS)]
 
 
@@ -30,7 +30,7 @@ def get_private_key(tx: ReadTransaction, key: SigningKey) -> bytes:
 
 
 def save_new_key(tx: WriteTransaction, key: SigningKey, private_key: bytes) -> None:
-    """Insert; the database rejects a second key with the same ID."""
+    """Insert a key; the database rejects a second one with the same ID."""
     values = {
         "id": key.id,
         "kid": key.kid,

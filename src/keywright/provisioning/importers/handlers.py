@@ -32,9 +32,7 @@ from keywright.provisioning.store import find_by_emails, find_customers, names_o
 
 
 class Taken:
-    """Looks up what imported licenses refer to: existing policies, and order lines and devices of other
-    licenses.
-    """
+    """Looks up the policies that exist, and the order lines and devices that other licenses have."""
 
     def __init__(
         self, tx: ReadTransaction, pairs: Collection[tuple[model.ImportedLicense, License | None]]
@@ -57,9 +55,7 @@ class Taken:
     def leave_out(
         self, new: model.ImportedLicense, here: License | None
     ) -> tuple[model.ImportedLicense, Sequence[model.Notice]]:
-        """Remove a missing policy, and an order line and devices that are taken, and return notices about
-        them.
-        """
+        """Remove a missing policy, and a taken order line or device; return notices about them."""
         license_id = 0 if here is None else here.id
         lost: list[tuple[str, str]] = []
         if new.policy_id is not None and new.policy_id not in self._policies:

@@ -168,8 +168,8 @@ def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
 
 
 def _parser_in(zone: tzinfo, field: str) -> Callable[[object], Any]:
-    """Return the parser of a field. A day without a time is its end in the time zone for an expiry, otherwise
-    its beginning.
+    """Return the parser of a field. For a day without a time, it returns the end of the day in the zone if
+    the field is an expiry, otherwise the beginning.
     """
     parse = parser_of(field)
     if field not in _TIMES:

@@ -39,8 +39,7 @@ def list_event_names(tx: ReadTransaction, license_ids: Collection[int]) -> dict[
 
 def reserve_ids(tx: WriteTransaction, license_id: int, activation_id: int) -> tuple[int, int]:
     """Reserve the IDs up to these; new licenses and activations get larger ones. Return the range of IDs that
-    an import may give activations: after the first, up to the second. An import that is run again gets the
-    same range.
+    an import may give activations: after the first, up to the second. A repeated import gets the same.
     """
     tx.ids.skip("license", license_id)
     last = tx.ids.skip("activation", activation_id)

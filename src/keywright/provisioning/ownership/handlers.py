@@ -136,9 +136,7 @@ def _get_offered(work: LicenseWork, command: model.TransferCommand) -> tuple[Lic
 def _hand_over(
     work: LicenseWork, command: model.TransferCommand, license: License, transfer: model.Transfer
 ) -> model.Transfer:
-    """Save the transfer, and give the license to the other customer, with a new key, and without devices and
-    leases.
-    """
+    """Save the transfer; the other customer gets the license with a new key, without devices and leases."""
     before, after = transfer.from_customer_id, transfer.to_customer_id
     if transfer.undone_at is not None:
         before, after = after, before

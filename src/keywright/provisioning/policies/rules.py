@@ -13,9 +13,7 @@ MIN_ENTROPY_BITS = 64.0
 
 
 def terms_from_first_activation(max_activations: int | None, valid_for_days: int | None) -> dict[str, Any]:
-    """Return the terms with a limit, and with days that are counted from the first activation, as in v2; None
-    is no limit.
-    """
+    """Return terms with a limit (None: no limit) and days from the first activation, as in v2."""
     terms = {"max_activations": max_activations, "valid_for_days": valid_for_days}
     return terms if valid_for_days is None else terms | {"starts": Starts.FIRST_ACTIVATION.value}
 

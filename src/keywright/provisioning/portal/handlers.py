@@ -73,9 +73,7 @@ def mail_keys(work: UnitOfWork, command: model.MailKeys) -> None:
 
 
 def enter_code(work: UnitOfWork, command: model.EnterCode) -> int | None:
-    """Start a session; return the customer's ID, None for a wrong code. All open sign-ins of the customer
-    end.
-    """
+    """Start a session and end the customer's sign-ins; return the customer's ID, None for a wrong code."""
     sign_in = _take_code(work, command.sign_in_ids, command.code, command.context.now)
     if sign_in is None or sign_in.customer_id < 0:
         return None

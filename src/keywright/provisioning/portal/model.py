@@ -57,8 +57,8 @@ class PortalLink(msgspec.Struct, frozen=True):
 
 
 class AskToSignIn(Command, frozen=True, kw_only=True):
-    """Mail a code and a link to the customer with this address, if there is one, and the last mails to it
-    were not just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``store.browser_mark``);
+    """Mail a code and a link to the customer with this address, if there is one and no mail was sent to it
+    just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``store.browser_mark``);
     ``language`` is the page's. With the key of a license that can be claimed, an unknown address gets a code,
     too.
     """

@@ -46,9 +46,7 @@ class Upload:
             one.update(piece)
 
     def finish(self, expected: ReleaseFile) -> Digests:
-        """Store the bytes on disk, under their SHA-256. Raises ``ContentMismatch`` if they are not those of
-        the file.
-        """
+        """Store the bytes on disk, under their SHA-256. Raises ``ContentMismatch`` for other bytes."""
         sha256, sha512, sha1, md5 = self._hashes
         digests = Digests(
             self._size,

@@ -20,9 +20,7 @@ class AddConnection(Command, frozen=True, kw_only=True):
 
 
 class UpdateConnection(Command, frozen=True, kw_only=True):
-    """Change the given fields, named as in ``Connection``, and the given secrets; an empty API key removes
-    it.
-    """
+    """Change the given fields, named as in ``Connection``, and secrets; an empty API key removes it."""
 
     connection_id: int
     changes: Mapping[str, Any] = {}
@@ -194,9 +192,7 @@ class OpenShopEvent(Query, frozen=True, kw_only=True):
 
 
 class FindShopEventsNaming(Query, frozen=True, kw_only=True):
-    """In a batch of the events that belong to no customer, those that contain this customer's e-mail address,
-    as ``Naming``.
-    """
+    """In a batch of events without a customer, those with this customer's e-mail address, as ``Naming``."""
 
     cost = Cost.LIST
 

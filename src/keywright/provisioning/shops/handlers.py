@@ -252,9 +252,7 @@ def _begin_again(
 def _lock_waiting(
     work: UnitOfWork, command: commands.WorkShopEvent | commands.PostponeShopEvent
 ) -> tuple[model.Connection, model.StoredEvent] | None:
-    """Lock the connection, then an event that is waiting or due for a second look; None if there is nothing
-    left to do.
-    """
+    """Lock the connection, then an event that is waiting or due for a second look; None if there is none."""
     connection = store.lock_connection(work.tx, command.connection_id)
     stored = None if connection is None else store.lock_event(work.tx, command.event_id)
     if stored is None or connection is None:

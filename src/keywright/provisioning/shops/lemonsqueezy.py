@@ -178,9 +178,7 @@ def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
 
 
 def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
-    """Add the order that started an invoice's subscription, and the end of the paid time; or the lines of a
-    subscription.
-    """
+    """Add the order that started an invoice's subscription, and its paid time; or a subscription's lines."""
     answer = reading.convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
     subscription, change = answer.entity.attributes, event.change
     order = str(subscription.order_id)

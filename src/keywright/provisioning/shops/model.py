@@ -156,7 +156,7 @@ class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
     """A payment of a subscription, whose licenses are valid until ``until``. ``order`` is the text by which a
     refund refers to this payment; the subscription's first payment may be reported as a renewal, too. Without
     ``order``, the event states the end of the period of the newest payment that was reported separately. A
-    payment without ``until`` pays for no period, but for the difference when a subscription changes.
+    payment without ``until`` does not pay for a period, but for the difference when a subscription changes.
     ``lines`` are the paid lines, if the shop states them. ``is_change``: the payment is such a difference,
     and ``until`` is the end of the current period, which a refund of the payment does not take away.
     """

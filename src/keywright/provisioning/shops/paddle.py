@@ -260,9 +260,7 @@ def _read_subscription(subscription: _Subscription) -> model.Change:
 
 
 def _read_adjustment(adjustment: _Adjustment) -> model.Change:
-    """Read a refund or a chargeback. Another adjustment, or the chargeback's own new state, reverses a
-    chargeback.
-    """
+    """Read a refund or a chargeback; either another adjustment or a new state reverses a chargeback."""
     states = {
         ("approved", "refund"): model.SaleState.REFUNDED,
         ("approved", "chargeback"): model.SaleState.SUSPENDED,

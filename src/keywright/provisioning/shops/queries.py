@@ -36,9 +36,7 @@ def list_removed_sales(read: Any, query: commands.ListRemovedSales) -> list[mode
 
 
 def open_connection(read: Any, query: commands.OpenConnection) -> model.OpenedConnection | None:
-    """Return a connection with its secrets. Raises ``UnknownConnection``; with ``shop``, returns None
-    instead.
-    """
+    """Return a connection with its secrets. Raises ``UnknownConnection``; with ``shop``, it may be None."""
     opened = store.open_connection(read.tx, query.connection_id)
     if query.shop is not None:
         return opened if opened is not None and opened.connection.shop is query.shop else None

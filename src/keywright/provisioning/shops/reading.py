@@ -113,9 +113,7 @@ def is_before(found: Mapping[str, Any], name: str, since: datetime) -> bool:
 def pages(
     ask: Callable[[dict[str, str | int]], list[Any]], question: Mapping[str, str | int], after: str, most: int
 ) -> Iterator[Any]:
-    """Yield the items of a paged list, with ``most`` items a page, and the last ID in the parameter
-    ``after``.
-    """
+    """Yield the items of a list with ``most`` items a page; the parameter ``after`` is the last ID."""
     last: dict[str, str | int] = {}
     for _ in range(_MAX_PERIODS):
         found = ask({**question, **last})

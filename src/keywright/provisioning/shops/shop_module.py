@@ -68,9 +68,8 @@ class ShopModule(Protocol):
     def list_orders(
         self, api: ShopApi, connection: Connection, since: datetime
     ) -> Iterator[ShopEvent | UnreadableOrder]:
-        """Yield an event for each order that changed since then, oldest first, each with the ``id`` that
-        ``read`` gives the same event. Raises what ``complete`` does; an order that cannot be read stops no
-        other.
+        """Yield an event for each order that changed since then, oldest first, with the ``id`` that ``read``
+        gives it. Raises what ``complete`` does; an order that cannot be read stops no other.
         """
 
     def list_running(self, api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:

@@ -28,9 +28,8 @@ Snapshots = tuple[Snapshot, ...]
 
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True):
-    """The known facts of a payment: when it was made, and the newest state of each aspect; ``paid_at`` is
-    None while only a state is known. A sale has ``snapshots`` of its lines; ``is_proration``: it pays for no
-    period.
+    """The known facts of a payment: when it was made (None while only a state is known), and the newest state
+    of each aspect. A sale has ``snapshots`` of its lines; ``is_proration``: it pays for no period.
     """
 
     order: str

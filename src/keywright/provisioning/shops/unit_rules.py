@@ -300,9 +300,7 @@ def _status_of(sold: SoldLicense, license: License, want: rules.Wanted) -> dict[
 
 
 def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decided:
-    """Decide the policy, the quantity and the terms. If a person has chosen another policy, its terms are
-    used.
-    """
+    """Decide policy, quantity and terms. If a person has chosen another policy, its terms are used."""
     sold, policy, last, is_forced = (
         unit.sold,
         aim.policy or unit.policy,
@@ -345,9 +343,7 @@ def _names_to_write(
 
 
 def _terms_expire_at(unit: Unit, license: License, aim: Aim) -> datetime | None:
-    """Return the expiry by the terms, which the first activation may have set since. Another policy gives
-    another one.
-    """
+    """Return the expiry by the terms, which the first activation may have set, or by another policy's."""
     sold, policy = unit.sold, aim.policy
     is_other = unit.policy is not None and policy is not None and unit.policy.id != policy.id
     if is_other and policy is not None and policy.terms.starts is Starts.CREATION:
