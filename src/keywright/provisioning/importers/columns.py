@@ -66,7 +66,7 @@ _NAMES = {
 } | {name: name.replace("_", "") for name in OWN_FIELDS}
 #: Names of columns that may contain IDs, or something else.
 _LOOSE_NAMES = {"order": "order_id", "customer": "customer_id"}
-#: Names of columns that belong to a customer, if to anything.
+#: Names of columns that are guessed to be about a customer.
 _NAMES_OF_PEOPLE = {"customer": "customer_name", "name": "customer_name", "language": "customer_language"}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
 #: Words that any table may contain.
