@@ -1,4 +1,4 @@
-"""Decide the commands about notes, refused calls, removals by customers and moments."""
+"""Handlers of the commands about notes, refused calls, removals by customers and moments."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 
 
 def save_notes(work: LicenseWork, command: SaveNotes) -> Notes:
-    """Store the note and the tags; the event has the tags only: a note may be personal. Raises
+    """Store the note and the tags; the event contains only the tags, as a note may be personal. Raises
     ``ChangedSince``.
     """
     license = work.get_license(command)
@@ -44,7 +44,9 @@ NOTE_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {SaveNot
 
 
 def save_refusals(work: LicenseWork, command: SaveRefusals) -> None:
-    """Add the calls to those of licenses that exist, also under a key that was replaced; keep the latest."""
+    """Add refused calls to those stored for existing licenses, including calls with a former key; keep the
+    latest.
+    """
     tx, now = work.tx, command.context.now
     licensing_store.lock_refusals(tx, now)
     found = license_store.find_licenses(tx, command.refused)
@@ -59,7 +61,7 @@ REFUSAL_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {Save
 
 
 def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> Activation:
-    """Give up one place; one that was given up before stays as it is, and is not counted. Returns the device
+    """Give up one place; one that was given up before stays as it is, and does not count. Returns the device
     as it was. Raises ``UnknownLicenseId``, ``NotFound`` or ``NoRemovalLeft``.
     """
     license, now = work.get_license(command), command.context.now
@@ -81,15 +83,15 @@ REMOVAL_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
 }
 
 
-#: The most licenses of a step.
+#: The most licenses per step.
 MAX_LICENSES = 200
-#: A changed expiry that is longer ago is no event.
+#: An expiry changed to a moment longer ago than this causes no event.
 LOOKS_BACK = timedelta(days=1)
 
 
 def pass_moments(work: UnitOfWork, command: PassMoments) -> Place | None:
-    """Make events of some moments. Returns where to look again after this, None at the end: of the licenses
-    that are looked at again, or else of the moments that have come.
+    """Record events for some moments. Returns the position to continue after, None at the end: among the
+    licenses checked again (with ``after``), or else among the moments that have come.
     """
     if command.after is not None:
         return _look_again(work, command, command.after)
@@ -100,17 +102,17 @@ def pass_moments(work: UnitOfWork, command: PassMoments) -> Place | None:
 
 
 def _pass_next(work: UnitOfWork, command: PassMoments, days: int) -> Place | None:
-    """Make events of the moments so many days before the expiry that have come since the last time."""
+    """Record events for the moments this many days before the expiry that have come since the last run."""
     tx, now = work.tx, command.context.now
     place, until = licensing_store.lock_place(tx, days), now + timedelta(days=days)
     if place is None:
-        # What has come before the first time is the past.
+        # Moments before the first run are ignored.
         if not days:
             licensing_store.save_begin(tx, now)
         licensing_store.save_place(tx, days, Place(to_seconds(until), 0), is_new=True)
         return None
     if place.expires_at > to_seconds(until + licensing_store.CLOCKS_APART):
-        # A clock that was ahead has moved it.
+        # A clock that was ahead moved the position.
         place = Place(to_seconds(until - LOOKS_BACK), 0)
         licensing_store.save_place(tx, days, place, is_new=False)
     found = licensing_store.list_expiring(tx, place, until, limit=MAX_LICENSES)
@@ -167,7 +169,7 @@ def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int, ag
 
 
 def find_moments(read: Any, query: FindMoments) -> bool:
-    """Whether a moment has come, or none was ever looked for."""
+    """Whether a moment has come, or moments were never processed."""
     return any(_has_come(read.tx, query, days) for days in (*query.days, 0))
 
 

@@ -1,4 +1,4 @@
-"""Licenses as the management API shows them: with their leases, usage and last validation."""
+"""Licenses as the management API shows them, with their leases, usage and last validation."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -11,9 +11,8 @@ from keywright.licensing.licenses.model import License, LicenseCommand
 
 
 class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
-    """A license, the number of its leases that are held, the use of its meters in the present periods, when
-    it was last validated, where that is known, the address that was given for a trial, and what names the
-    license in a shop's checkout.
+    """A license with the number of its leases that are held, the current use of its meters, when it was last
+    validated, if known, the address given for a trial, and the reference to it in a shop's checkout.
     """
 
     license: License
@@ -25,15 +24,15 @@ class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
 
 
 class ManagedActivation(msgspec.Struct, frozen=True, gc=False):
-    """An activation, and when it was last seen, where that is known."""
+    """An activation, and when it was last seen, if known."""
 
     activation: Activation
     last_seen_at: datetime | None = None
 
 
 class ActivationPage(msgspec.Struct, frozen=True):
-    """Activations of a license, and one more where there is a next page. ``total`` is the number of matches;
-    None where it was not asked for.
+    """Activations of a license, and one more if there is a next page. ``total`` is the number of matches;
+    None if it was not requested.
     """
 
     activations: tuple[ManagedActivation, ...]
@@ -49,7 +48,7 @@ class GetLicense(Query, frozen=True, kw_only=True):
 
 
 class OfLicense(Query, frozen=True, kw_only=True):
-    """A question about the activations of a license; all of them may have to be looked at."""
+    """A query about the activations of a license, which may have to scan all of them."""
 
     cost = Cost.LIST
 
@@ -58,14 +57,14 @@ class OfLicense(Query, frozen=True, kw_only=True):
 
 
 class GetActivation(OfLicense, frozen=True, kw_only=True):
-    """The activation with this id."""
+    """The activation with this ID."""
 
     activation_id: int
 
 
 class ListActivations(OfLicense, frozen=True, kw_only=True):
-    """The next ``limit`` activations and one more, by creation and id: after a position, which has the
-    seconds and the id. ``is_active`` None is any.
+    """The next ``limit`` activations and one more, by creation and ID, after a position (seconds, ID).
+    ``is_active`` None matches any.
     """
 
     limit: int

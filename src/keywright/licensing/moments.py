@@ -1,4 +1,4 @@
-"""Moments of a license that come by themselves, and are events: it expires soon, it has expired. Pure."""
+"""Moments of a license that are events: it will expire soon, it has expired. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -7,22 +7,23 @@ from typing import NamedTuple
 from keywright.core.command import Command, Cost, Query
 from keywright.licensing.licenses.model import Status
 
-#: The kinds of moments, as ``license_moments`` has them; that of an expiry notice ends with its days.
+#: The kinds of moments in ``license_moments``; that of an expiry notice includes its days.
 LIMIT_REACHED, EXPIRED = "limit_reached", "expired"
-#: Since when the terms replace devices that are unseen for so long, which is what it is about.
+#: When the terms began to replace unseen devices; the number of unseen days is stored with it.
 REPLACES_UNSEEN = "replaces_unseen"
-#: An activation that is refused at the limit is an event again after so long.
+#: After this time, an activation refused at the limit is an event again.
 LIMIT_AGAIN_AFTER = timedelta(days=30)
-#: The parts of a meter's limit, in percent, whose use is an event.
+#: The shares of a meter's limit, in percent, that cause an event when reached.
 THRESHOLDS = (80, 100)
 
 
 def moment_of(
     expires_at: datetime, created_at: datetime, status: int, now: datetime, days: Collection[int]
 ) -> int | None:
-    """The days before the expiry of the last moment that has come; 0 is the expiry, None is no moment.
+    """Return the days before the expiry of the last moment that has come: 0 is the expiry, None means no
+    moment.
 
-    A disabled license has none, and a notice only a license that was there at that time.
+    A disabled license has none. A license created after a moment does not get it.
     """
     if status == Status.DISABLED:
         return None
@@ -34,28 +35,28 @@ def moment_of(
 
 
 def kind_of(days: int) -> str:
-    """The kind of the moment so many days before an expiry."""
+    """Return the kind of the moment this many days before an expiry."""
     return f"expiring:{days}" if days else EXPIRED
 
 
 def passed_threshold(limit: int, before: int, after: int) -> int | None:
-    """The highest threshold that was passed, in percent."""
+    """Return the highest threshold that was reached, in percent; None if none was."""
     passed = [one for one in THRESHOLDS if before * 100 < one * limit <= after * 100]
     return max(passed, default=None)
 
 
 class Place(NamedTuple):
-    """A place among the licenses by expiry: the expiry in seconds, and the id."""
+    """A position among the licenses by expiry: the expiry in seconds, and the ID."""
 
     expires_at: int
     license_id: int
 
 
 class PassMoments(Command, frozen=True, kw_only=True):
-    """Make events of the moments that have come since the last time, of some licenses. ``days`` are those
-    before the expiry, 0 is the expiry itself; with ``notifies_customers``, their customers get mails.
+    """Record events for the moments of some licenses that have come since the last run. ``days`` are those
+    before the expiry, 0 the expiry itself; with ``notifies_customers``, the customers get mails.
 
-    With ``after``, look again at the licenses after that place, whose expiry may have been changed.
+    With ``after``, check the licenses after that position again, as their expiry may have been changed.
     """
 
     cost = Cost.STEP
@@ -67,7 +68,7 @@ class PassMoments(Command, frozen=True, kw_only=True):
 
 
 class FindMoments(Query, frozen=True, kw_only=True):
-    """Whether moments have come that are no events yet."""
+    """Whether moments have come that are not recorded as events yet."""
 
     now: datetime
     days: tuple[int, ...]

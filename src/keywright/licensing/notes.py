@@ -1,4 +1,4 @@
-"""Notes and tags of licenses, which people write and read. Pure."""
+"""Notes and tags of licenses, for people. Pure."""
 
 import re
 
@@ -9,7 +9,7 @@ from keywright.licensing.licenses.model import LicenseCommand
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """What people have written about a license; the tags are sorted, each once."""
+    """The note and tags of a license; the tags are sorted and unique."""
 
     note: str = ""
     tags: tuple[str, ...] = ()
@@ -21,14 +21,14 @@ _TAG = re.compile(r"[\w.+-]+")
 
 
 def parse_note(text: str) -> str:
-    """A note. Raises ``ValueError``."""
+    """Return a note without surrounding white space. Raises ``ValueError``."""
     if len(text) > MAX_NOTE or not is_storable(text):
         raise ValueError(f"must be a text of at most {MAX_NOTE:,} characters, without null characters")
     return text.strip()
 
 
 def parse_tag(text: str) -> str:
-    """A tag, in lower case. Raises ``ValueError``."""
+    """Return a tag in lower case. Raises ``ValueError``."""
     tag = text.strip().casefold()
     if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG:
         raise ValueError(f"must be words of at most {MAX_TAG} letters, digits and - _ . +")
@@ -36,7 +36,9 @@ def parse_tag(text: str) -> str:
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """The tags in a text, with spaces or commas between them. Raises ``ValueError``."""
+    """Return the tags in a text, sorted; white space, commas and semicolons separate them. Raises
+    ``ValueError``.
+    """
     tags = sorted({parse_tag(one) for one in re.split(r"[\s,;]+", text) if one})
     if len(tags) > MAX_TAGS:
         raise ValueError(f"must be at most {MAX_TAGS} tags")
@@ -44,9 +46,7 @@ def parse_tags(text: str) -> tuple[str, ...]:
 
 
 class SaveNotes(LicenseCommand, frozen=True, kw_only=True):
-    """Give the license this note and these tags, in the place of those that it has; with ``instead_of``, only
-    while it has these.
-    """
+    """Replace the note and the tags of the license; with ``instead_of``, only if it still has these."""
 
     notes: Notes
     instead_of: Notes | None = None

@@ -1,4 +1,4 @@
-"""Decide the commands of programs about the place of a device, or try them; see ``activations.handlers``."""
+"""Handlers of programs' commands about the place of a device, and a dry run; see ``activations.handlers``."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -30,7 +30,7 @@ from keywright.licensing.terms.model import WhenFull
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.updates.tokens import issue
 
-#: A refusal at the limit names at most so many devices.
+#: The most devices that a refusal at the limit lists.
 MAX_DEVICES_NAMED = 100
 _EVENTS = {
     model.PlaceChange.NEW: "license.activated",
@@ -39,8 +39,8 @@ _EVENTS = {
 
 
 def get_license(work: LicenseWork, command: model.ProgramCommand) -> License:
-    """The license that a program names. Raises ``UnknownLicense``, ``OtherProductKey``, ``ProductMismatch``
-    or ``KeyRotated``.
+    """Return the license that a program names. Raises ``UnknownLicense``, ``OtherProductKey``,
+    ``ProductMismatch`` or ``KeyRotated``.
     """
     found = work.find_license(command.license)
     is_rotated = found is None
@@ -57,7 +57,7 @@ def get_license(work: LicenseWork, command: model.ProgramCommand) -> License:
 def find_activation(
     work: LicenseWork, license: License, command: model.ProgramCommand
 ) -> model.Activation | None:
-    """The record of the device that a command names, if the license has one."""
+    """Return the record of the device that a command names; None if the license has none."""
     known = work.known_activations(license).values()
     return devices.find_own(known, command.device.fingerprint, command.token)
 
@@ -67,7 +67,7 @@ def activate_device(work: LicenseWork, command: model.ActivateDevice) -> model.D
     license = get_license(work, command)
     own, now = find_activation(work, license, command), command.context.now
     if own is None and command.token is not None and command.device.fingerprint is None:
-        # A token names a place; a new one would be taken at every call.
+        # A token names an existing place; here, every call would take a new one.
         raise UnknownToken(command.token)
     replaced = None
     if command.replaces is not None:
@@ -120,7 +120,7 @@ def note_answer(
     command: model.ProgramCommand,
     lease_ends_at: datetime | None = None,
 ) -> model.Activation:
-    """The record of a device that gets the answer to this command, which grants what it asked for."""
+    """Return the record of a device after the positive answer to this command."""
     now, ends_at = command.context.now, None
     if command.is_signed:
         ends_at = license_rules.signed_until(
@@ -130,7 +130,8 @@ def note_answer(
 
 
 def keep_offline(work: LicenseWork, command: model.KeepOffline) -> model.Activation | None:
-    """Record how long an answer is valid; returns the record, None for a device that holds no place now."""
+    """Record how long an answer is valid; returns the record, or None for a device that holds no place now.
+    """
     license = work.get_license(command)
     known = work.known_activations(license).get(command.token)
     if known is None or known.deactivated_at is not None:
@@ -143,7 +144,7 @@ def keep_offline(work: LicenseWork, command: model.KeepOffline) -> model.Activat
 
 
 def save_last_seen(work: LicenseWork, command: model.SaveLastSeen) -> None:
-    """Store when licenses that still exist, and their activations, were seen."""
+    """Store when activations were last seen, if their licenses still exist."""
     store.save_last_seen(work.tx, command.seen)
     store.save_versions(work.tx, command.versions)
 
@@ -179,7 +180,7 @@ def _save(
     activation: model.Activation,
     replaced: model.Activation | None,
 ) -> None:
-    """Leave what changed in the unit of work, and record it; a device that has its place is no event."""
+    """Put the changes into the unit of work, and record an event unless the device kept its place."""
     license, released = placement.license, placement.released
     work.set_license(license)
     work.set_activation(activation)
@@ -204,7 +205,9 @@ def _record_removal(
     activation: model.Activation,
     removed: model.Activation,
 ) -> None:
-    """Record that a device has given its place to another one; a chosen one is a customer's removal."""
+    """Record that a device lost its place to another; if it was chosen, that counts as a removal by the
+    customer.
+    """
     details: dict[str, Any] = {"replaced": removed.id, "name": [removed.label, activation.label]}
     is_chosen = removed.id == command.remove and license_rules.terms_of(license).devices_visible
     if is_chosen:
@@ -216,7 +219,7 @@ def _record_removal(
 
 
 def _find_room(work: LicenseWork, command: model.ActivateDevice, license: License) -> model.Activation | None:
-    """The device that gives its place on a full license: the one that was chosen, or one that is unseen.
+    """Return the device that loses its place on a full license: the chosen one, or one unseen for long.
     Raises ``NoRemovalLeft``.
     """
     if work.is_emptied(license):
@@ -240,9 +243,7 @@ def _find_room(work: LicenseWork, command: model.ActivateDevice, license: Licens
 
 
 def _list_devices(work: LicenseWork, license: License) -> list[dict[str, Any]]:
-    """The devices that hold the places, as a refusal names them: the one that was not seen for the longest
-    time comes first.
-    """
+    """Return the devices that hold the places, for a refusal, the one unseen for longest first."""
     holders = records.list_holders(work.tx, license, work.known_activations(license))
     holders.sort(key=lambda one: (one.seen_at, one.activation.id))
     return [
@@ -265,15 +266,15 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
 }
 
 
-#: Stands for a device that the license has never seen.
+#: Represents a device that the license has never seen.
 _NEW_DEVICE = Device(fingerprint="a device that was never seen")
 
 
 def check_device(
     tx: ReadTransaction, license: License, fingerprint: str | None, now: datetime
 ) -> PlaceChange | Refusal:
-    """What ``ActivateDevice`` would do for the device with this fingerprint, or for a new one without; or why
-    it would refuse it.
+    """Return what ``ActivateDevice`` would do for the device with this fingerprint (None: for a new device),
+    or the refusal it would raise.
     """
     device = _NEW_DEVICE if fingerprint is None else Device(fingerprint=fingerprint)
     own = [] if fingerprint is None else store.find_by_fingerprint(tx, [(license.id, fingerprint)])
@@ -296,11 +297,11 @@ def check_device(
 def find_unseen(
     tx: ReadTransaction, license: License, known: Mapping[str, Activation], now: datetime
 ) -> Activation | None:
-    """The device that gives its place to a new one, by its terms; ``known`` as in ``list_holders``."""
+    """Return the device that loses its place to a new one by the terms; ``known`` as in ``list_holders``."""
     terms = terms_of(license)
     if terms.when_full is not WhenFull.REPLACE_UNSEEN:
         return None
-    # A clock that is ahead makes no device unseen.
+    # If the clock is ahead, no device must become unseen.
     now = min(now, find_newest_moment(tx) or license.updated_at)
     mark = find_marks(tx, [license.id]).get((license.id, REPLACES_UNSEEN))
     changed_at = None if mark is None else to_datetime(mark[1])

@@ -1,4 +1,4 @@
-"""Beside licenses and activations, what a batch needs: devices that were new, and removals by customers."""
+"""The state of a batch besides licenses and activations: new devices, and removals by customers."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
@@ -16,22 +16,22 @@ from keywright.licensing.store import Outdated
 from keywright.licensing.terms.model import Allowance
 from keywright.licensing.views_store import Names, Views
 
-#: A command, and the numbers of the licenses that it may be about.
+#: Each command, and the IDs of the licenses that it may name.
 _Named = Sequence[tuple[ProgramCommand, Set[int]]]
 
 
 class DeviceWork:
-    """Licenses whose key was replaced, devices that were new to licenses, and views of licenses."""
+    """Licenses whose key was replaced, devices new to licenses, and views of licenses."""
 
     def __init__(self, tx: WriteTransaction, names: Names | None) -> None:
         self.views = Views(tx, names)
         self._tx = tx
         #: By the old key.
         self._rotated: dict[str, License] = {}
-        #: By license: as many as the terms ask for; and those that this batch adds.
+        #: By license: as many as the terms need.
         self._seen: dict[int, list[SeenDevice]] = {}
         self._added: list[tuple[int, SeenDevice]] = []
-        #: By license: the moment up to which devices do not count.
+        #: By license: devices seen up to this moment no longer count.
         self._old_until: dict[int, datetime] = {}
 
     def load(self, commands: _Named, licenses: Mapping[int, License]) -> Iterable[Activation]:
@@ -68,18 +68,18 @@ class DeviceWork:
         return found
 
     def get_rotated(self, command: ProgramCommand) -> License:
-        """The license whose old key the command names. Raises ``UnknownLicense``."""
+        """Return the license whose old key the command names. Raises ``UnknownLicense``."""
         license = self._rotated.get(str(command.license))
         if license is None:
             raise UnknownLicense(str(command.license))
         return license
 
     def list_seen(self, license: License) -> Sequence[SeenDevice]:
-        """The devices that were new to a license, where its terms limit how many may be."""
+        """Return the devices that were new to a license, if its terms limit them."""
         return self._seen.get(license.id, ())
 
     def add_seen(self, license: License, device: SeenDevice) -> None:
-        """Keep a device that is new to a license."""
+        """Store a device that is new to a license."""
         self._seen.setdefault(license.id, []).append(device)
         self._added.append((license.id, device))
         allowance = _allowance_of(license)
@@ -87,7 +87,7 @@ class DeviceWork:
             self._old_until[license.id] = device.seen_at - timedelta(days=allowance.per_days)
 
     def save(self, deleted: Set[int]) -> None:
-        """Write the new devices, but those of deleted licenses."""
+        """Write the new devices, except those of deleted licenses."""
         added = [(number, one) for number, one in self._added if number not in deleted]
         if added:
             activation_store.save_new_devices(self._tx, added, self._old_until)
@@ -98,14 +98,14 @@ def _allowance_of(license: License) -> Allowance | None:
 
 
 class RemovalWork:
-    """When customers freed devices of licenses. The licenses are locked before anything is loaded here."""
+    """The times at which customers removed devices. Licenses are locked before their removals are loaded."""
 
     def __init__(self, tx: WriteTransaction) -> None:
         self._tx = tx
         self._removed: dict[int, list[datetime]] = {}
-        #: By license and activation: those that this batch adds.
+        #: By license and activation: removals that this batch adds.
         self._added: dict[tuple[int, int], datetime] = {}
-        #: By license: which removals do not count any more.
+        #: By license: which removals no longer count.
         self._outdated: dict[int, Outdated] = {}
 
     def load(self, license_ids: Iterable[int]) -> None:
@@ -113,11 +113,11 @@ class RemovalWork:
         self._removed = store.list_removals(self._tx, license_ids)
 
     def list_removals(self, license: License) -> Sequence[datetime]:
-        """When customers freed devices of a license, as far back as its terms count."""
+        """Return when customers removed devices of a license, as far back as its terms count."""
         return self._removed.get(license.id, ())
 
     def add(self, license: License, activation_id: int, now: datetime) -> None:
-        """Keep that a customer or their program has freed a device; only where the terms count that."""
+        """Store that a customer or their program removed a device, if the terms count removals."""
         allowance = terms_of(license).portal_removals
         if allowance is not None and allowance.count:
             self._removed.setdefault(license.id, []).append(now)
@@ -125,7 +125,7 @@ class RemovalWork:
             self._outdated[license.id] = Outdated(now - timedelta(days=allowance.per_days), allowance.count)
 
     def save(self, deleted: Set[int]) -> None:
-        """Write the new removals, but those of deleted licenses."""
+        """Write the new removals, except those of deleted licenses."""
         added = [(id, at, number) for (id, number), at in self._added.items() if id not in deleted]
         if added:
             store.save_removals(self._tx, added, self._outdated)

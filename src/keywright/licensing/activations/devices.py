@@ -21,7 +21,7 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.terms.model import DeviceRule, Terms, WhenFull
 
-#: So much longer than what is signed is recorded, in days: a device costs at most one commit a day.
+#: The margin in days recorded beyond what is signed, so that a device causes at most one commit a day.
 _AHEAD_DAYS = 1
 
 
@@ -40,12 +40,13 @@ def activate_device(
     find_room: Callable[[], Activation | None] = _find_no_room,
     is_site: bool = False,
 ) -> Placement:
-    """Give a device its place: the one it has, the one it gave up, that of the device which it replaces, or a
-    new one; what is not sent again is kept. ``seen`` has the new devices of as many days as the terms name.
-    ``find_room`` is asked on a full license for the device that gives its place. A site on a host that the
-    terms do not count takes no place, while there are not too many; a program of another kind never does so.
+    """Give a device its place: the one it has, the one it gave up, that of the device it replaces, or a new
+    one; values that are not sent again are kept. ``seen`` has the new devices within the terms' number of
+    days. ``find_room`` is called on a full license for the device that loses its place. A site on a host that
+    the terms do not count takes no place, up to the maximum of such sites; a program of another kind always
+    takes one.
 
-    Raises what ``require_activatable`` does, ``FingerprintRequired``, ``LimitReached`` and
+    Raises what ``require_activatable`` raises, ``FingerprintRequired``, ``LimitReached`` and
     ``TooManyNewDevices``.
     """
     terms = license_rules.terms_of(license)
@@ -70,7 +71,7 @@ def activate_device(
 def _place(
     license: License, own: Activation | None, device: Device, now: datetime, *, is_counted: bool = True
 ) -> Placement:
-    """A new place for a device, or the one that it gave up; the caller knows that it is free."""
+    """Give a device a new place, or the one that it gave up; the caller knows that a place is free."""
     if own is None:
         taken = activation_rules.with_place_taken(license, now, is_counted=is_counted)
         return Placement(taken, PlaceChange.NEW, is_counted=is_counted)
@@ -79,7 +80,7 @@ def _place(
 
 
 def _count(license: License, own: Activation, device: Device, now: datetime) -> Placement:
-    """A site that took no place takes one, as a program of another kind activates it. Raises
+    """Let a site without a place take one, as a program of another kind activates it. Raises
     ``LimitReached``.
     """
     license_rules.require_free_place(license)
@@ -89,8 +90,8 @@ def _count(license: License, own: Activation, device: Device, now: datetime) -> 
 
 
 def find_own(records: Iterable[Activation], fingerprint: str | None, token: str | None) -> Activation | None:
-    """The record of the device: the one with its fingerprint, or else the one with the token, unless that is
-    another device's.
+    """Return the record of the device: the one with its fingerprint, else the one with its token unless that
+    belongs to another device.
     """
     by_token = None
     for one in records:
@@ -105,9 +106,9 @@ def find_own(records: Iterable[Activation], fingerprint: str | None, token: str 
 def deactivate_device(
     license: License, activation: Activation | None, now: datetime
 ) -> tuple[License, Activation, bool]:
-    """Give up the place of a device with this record; the last value is whether it held one.
+    """Give up the place of the device with this record; the last value is whether it held one.
 
-    Raises ``UnknownDevice`` without a record; never looks at status or expiry.
+    Raises ``UnknownDevice`` without a record; status and expiry do not matter.
     """
     if activation is None:
         raise UnknownDevice
@@ -117,8 +118,8 @@ def deactivate_device(
 
 
 def describe(activation: Activation, device: Device, now: datetime) -> Activation:
-    """The record with what the device states about itself; the same one where nothing is new. A fingerprint
-    is set where there is none, never replaced.
+    """Update the record with what the device reports; returns the same record if nothing is new. A
+    fingerprint is set if there is none, never replaced.
     """
     described = replace(
         activation,
@@ -132,9 +133,9 @@ def describe(activation: Activation, device: Device, now: datetime) -> Activatio
 
 
 def keep_offline(activation: Activation, terms: Terms, ends_at: datetime | None, now: datetime) -> Activation:
-    """The record of a device that gets an answer which is good until ``ends_at``, None for one that is not
-    signed; the same record where that is known already. Where devices that are unseen are replaced, also an
-    answer that is not signed counts, for the moment: ``last_seen`` comes minutes late.
+    """Update the record of a device that gets an answer valid until ``ends_at``, or with None an unsigned
+    answer; returns the same record if that is already covered. If the terms replace unseen devices, an
+    unsigned answer counts too, as of now: ``last_seen`` is minutes late.
     """
     known = activation.offline_until
     if ends_at is None and terms.when_full is WhenFull.REPLACE_UNSEEN:
@@ -143,7 +144,7 @@ def keep_offline(activation: Activation, terms: Terms, ends_at: datetime | None,
         return activation
     until = now if ends_at is None else license_rules.expiry_after(ends_at, _AHEAD_DAYS)
     if known is None:
-        # Something may have been signed before that was recorded.
+        # An answer may have been signed before this was recorded.
         until = max(until, license_rules.expiry_after(now, terms.offline_days))
     return replace(activation, offline_until=until)
 
@@ -151,10 +152,9 @@ def keep_offline(activation: Activation, terms: Terms, ends_at: datetime | None,
 def find_unseen(
     terms: Terms, holders: Iterable[Holder], *, changed_at: datetime | None, now: datetime
 ) -> Activation | None:
-    """The device whose place a new one takes on a full license: of those that were not seen for the terms'
-    days, and have nothing that is good for longer, the one that was not seen for the longest time. None
-    before the terms have asked for it for these days: ``changed_at`` is since when they do, None from the
-    start.
+    """Return the device whose place a new one takes on a full license: of the devices unseen for the terms'
+    number of days, without a signed answer that is still valid, the one unseen for longest. None until the
+    terms have required this for as many days: ``changed_at`` is since when, None from the start.
     """
     if terms.when_full is not WhenFull.REPLACE_UNSEEN or terms.unseen_days is None:
         return None
@@ -167,18 +167,22 @@ def find_unseen(
 
 
 def _is_over(activation: Activation, now: datetime) -> bool:
-    """Whether nothing that was signed for the device is still good; unknown where it never called over v3."""
+    """Whether no signed answer of the device is still valid; false if that is unknown, as it never called
+    over v3.
+    """
     return activation.offline_until is not None and activation.offline_until <= now
 
 
 def _make_room(
     license: License, find_room: Callable[[], Activation | None], now: datetime
 ) -> tuple[License, Activation | None]:
-    """The license with a free place, and the record of the device that gave it. Raises ``LimitReached``."""
+    """Return the license with a free place, and the record of the device that lost it. Raises
+    ``LimitReached``.
+    """
     try:
         license_rules.require_free_place(license)
     except LimitReached:
-        # Where the limit was lowered, one place less does not make one free.
+        # After the limit was lowered, giving up one place may not free one.
         holder = None if license_rules.is_over_limit(license) else find_room()
         if holder is None:
             raise
@@ -187,7 +191,7 @@ def _make_room(
 
 
 def _find_replaced(device: Device, known: KnownRecords) -> Activation | None:
-    """The record of another device that holds a place, which this device can take over."""
+    """Return the record of another device whose place this device can take over."""
     own, replaced = known.own, known.replaced
     if replaced is None or replaced.deactivated_at is not None or not replaced.is_counted:
         return None
@@ -203,7 +207,7 @@ def _require_fingerprint(terms: Terms, device: Device, own: Activation | None) -
 
 
 def _is_new(terms: Terms, device: Device, seen: Iterable[SeenDevice], now: datetime) -> bool:
-    """Whether a device without a record counts as a new one. Raises ``TooManyNewDevices``."""
+    """Whether a device without a record counts as new. Raises ``TooManyNewDevices``."""
     allowance = terms.new_devices
     if allowance is None:
         return False
@@ -212,7 +216,7 @@ def _is_new(terms: Terms, device: Device, seen: Iterable[SeenDevice], now: datet
     if device.fingerprint in recent:
         return False
     if len(recent) >= allowance.count:
-        # So many have to be older than the days first that fewer than the count are left.
+        # Retry when so many have left the period that fewer than ``count`` remain.
         free_at = sorted(recent.values())[-allowance.count] + days
         seconds = max(1, int((free_at - now).total_seconds()))
         raise TooManyNewDevices(allowance.count, allowance.per_days, seconds)
@@ -222,7 +226,7 @@ def _is_new(terms: Terms, device: Device, seen: Iterable[SeenDevice], now: datet
 def _keep(
     license: License, own: Activation, replaced: Activation | None, device: Device, now: datetime
 ) -> Placement:
-    """The device has its place; that of the device which it replaces is given up."""
+    """Keep the device's place; give up that of the device which it replaces."""
     released = None
     if replaced is not None:
         license, released = activation_rules.deactivate(license, replaced, now)
@@ -238,7 +242,7 @@ def _move(
     *,
     is_new: bool,
 ) -> Placement:
-    """The place of the replaced device becomes this one's, so that none needs to be free."""
+    """Transfer the place of the replaced device to this one; no place needs to be free."""
     if own is None:
         moved = describe(replace(replaced, fingerprint=None), device, now)
         return Placement(license, PlaceChange.MOVED, moved, is_new_device=is_new)

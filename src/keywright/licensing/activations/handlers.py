@@ -1,7 +1,7 @@
-"""Decide the commands about activations.
+"""Handlers of the commands about activations.
 
-A handler takes a command and the unit of work of its batch, applies the rules, and leaves what is to be
-saved in the unit of work; it returns the outcome's value or raises a refusal.
+A handler takes the unit of work of its batch and a command, applies the rules, and puts what is to be saved
+into the unit of work; it returns the outcome's value or raises a refusal.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,7 +61,9 @@ def deactivate(work: LicenseWork, command: model.Deactivate) -> model.LicenseRec
 
 
 def deactivate_all(work: LicenseWork, command: model.DeactivateAll) -> model.LicenseRecord:
-    """Give up every place. Outcome and events name as many as an answer lists; one event counts the rest."""
+    """Give up every place. The outcome and events list no more than an answer does; one event counts the
+    rest.
+    """
     before = work.get_license(command)
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)
@@ -84,7 +86,7 @@ def release_all(work: LicenseWork, command: model.ReleaseAll) -> int:
 
 
 def release(work: LicenseWork, command: model.ReleaseActivation) -> None:
-    """Give up one place; one that was given up before stays as it is. Raises ``NotFound``."""
+    """Give up one place, unless it was given up before. Raises ``NotFound``."""
     license, number = work.get_license(command), command.activation_id
     known = work.known_activations(license).values()
     activation = next((one for one in known if one.id == number), None)
@@ -100,7 +102,7 @@ def release(work: LicenseWork, command: model.ReleaseActivation) -> None:
 def _count_removals(
     work: LicenseWork, command: Command, license: License, freed: Iterable[model.Activation]
 ) -> None:
-    """Count what a program frees by itself among the removals of its customer."""
+    """Count what a program gives up by itself among the removals of its customer."""
     if command.context.origin.actor == _PROGRAM:
         for one in freed:
             work.removals.add(license, one.id, command.context.now)

@@ -1,4 +1,4 @@
-"""Activations, licenses together with theirs, views of both for programs, and the commands about them."""
+"""Activations, licenses with their activations, views of both for programs, and commands about them."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from keywright.licensing.updates.versions import VersionScheme
 
 
 class NamedProduct(msgspec.Struct, frozen=True, gc=False):
-    """A product; a number that no product has is shown without code and name."""
+    """A product; an ID that no product has is shown without code and name."""
 
     id: int
     code: str | None = None
@@ -23,7 +23,7 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     updates: Updates = Updates.LICENSED
     channels: tuple[str, ...] = ()
     version_scheme: VersionScheme = VersionScheme.LOOSE
-    #: Differs whenever what its releases offer does, or its notices; None while none was published.
+    #: Changes whenever the releases on offer or the notices do; None until one is published.
     releases_changed: int | None = None
     external_id: str | None = None
     url: str | None = None
@@ -31,19 +31,19 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     metadata: str | None = None
 
     def link_to_renew(self, license_ref: str) -> str | None:
-        """Where the license with this ref is renewed."""
+        """Return the URL at which the license with this ref is renewed."""
         return None if self.renew_url is None else self.renew_url.replace("{license_ref}", license_ref)
 
 
 class NamedPolicy(msgspec.Struct, frozen=True, gc=False):
-    """A policy; None is the name of one that was deleted."""
+    """A policy; the name is None if it was deleted."""
 
     id: int
     name: str | None = None
 
 
 class LicenseView(msgspec.Struct, frozen=True, gc=False):
-    """A license, the names of what it refers to, and the use of its meters now, by meter."""
+    """A license, the names of what it refers to, and the current use of its meters, by meter."""
 
     license: License
     product: NamedProduct | None = None
@@ -52,7 +52,7 @@ class LicenseView(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActivationSource(IntEnum):
-    """The origin of an activation. The numbers are the wire format's."""
+    """The origin of an activation. The values are those of the wire format."""
 
     WEB = 1
     API = 2
@@ -62,10 +62,10 @@ class ActivationSource(IntEnum):
 class Activation(msgspec.Struct, frozen=True, gc=False):
     """One place taken on a license; given up while ``deactivated_at`` is set.
 
-    Within a license, no two have the same ``fingerprint``; activations over v2 have none, and the values of
-    their ``meta_data`` are texts. What was signed for the device is good until ``offline_until`` at the
-    latest; None until it has called over v3, ``created_at`` where nothing was signed. A site on a host that
-    the terms did not count when it was activated takes no place: it is not ``is_counted``.
+    ``fingerprint`` is unique within a license; activations over v2 have none, and the values of their
+    ``meta_data`` are texts. ``offline_until`` is the latest expiry of what was signed for the device: None
+    until it has called over v3, ``created_at`` if nothing was signed. ``is_counted`` is false for a site that
+    takes no place, as the terms did not count its host when it was activated.
     """
 
     id: int
@@ -87,20 +87,20 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def runs_until(self) -> datetime | None:
-        """Until when the device may run without the server; None where nothing was signed for it."""
+        """The moment until which the device may run without the server; None if nothing was signed for it."""
         until = self.offline_until
         return None if until is None or until <= self.created_at else until
 
 
 class Holder(msgspec.Struct, frozen=True, gc=False):
-    """A device that holds a place, and when it was last seen, where that is known."""
+    """A device that holds a place, and when it was last seen, or else activated."""
 
     activation: Activation
     seen_at: datetime
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):
-    """What a program states about its device; None where it does not."""
+    """What a program reports about its device; None for what it does not report."""
 
     fingerprint: str | None = None
     name: str | None = None
@@ -110,8 +110,8 @@ class Device(msgspec.Struct, frozen=True, gc=False):
 
 
 class KnownRecords(msgspec.Struct, frozen=True, gc=False):
-    """A license's records of a device: the device's own, by fingerprint or else by token; that of the device
-    which it replaces.
+    """A license's records of a device: its own, by fingerprint or else by token, and that of the device it
+    replaces.
     """
 
     own: Activation | None = None
@@ -119,15 +119,15 @@ class KnownRecords(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeenDevice(msgspec.Struct, frozen=True, gc=False):
-    """A device that was new to a license, by its fingerprint; by its token, where it has none."""
+    """A device that was new to a license, by its fingerprint, or by its token if it has none."""
 
     seen_at: datetime
     fingerprint: str
 
 
 class PlaceChange(StrEnum):
-    """What an activation by a device did: nothing, as it had its place; took that back; moved another
-    device's place; took a new one.
+    """The effect of an activation by a device: none, as it had its place; it took its place back; it took
+    over the place of another device; it took a new place.
     """
 
     KEPT = "kept"
@@ -139,8 +139,8 @@ class PlaceChange(StrEnum):
 class Placement(msgspec.Struct, frozen=True, gc=False):
     """The outcome of an activation by a device.
 
-    ``activation`` is the record as it is now, None where a new one is to be made; ``released`` is a record
-    whose place was given up for it. ``is_new_device`` means that a ``SeenDevice`` is to be kept.
+    ``activation`` is the changed record, or None if a new one is to be made; ``released`` is a record whose
+    place was given up for it. ``is_new_device`` means that a ``SeenDevice`` is to be stored.
     """
 
     license: License
@@ -153,8 +153,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 class DevicePlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the place that a device was given, and how. ``removed`` is the device that had it,
-    where programs may see devices.
+    """The license with the place of a device, and how the device got it. ``removed`` is the device that had
+    it, if programs may see devices.
     """
 
     view: LicenseView
@@ -165,7 +165,8 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the record of a device that holds no place now; ``was_active`` is whether it did."""
+    """The license with the record of a device that holds no place now; ``was_active`` tells whether it did.
+    """
 
     view: LicenseView
     activation: Activation
@@ -173,25 +174,25 @@ class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class LicenseRecord(msgspec.Struct, frozen=True, gc=False):
-    """A license together with the activations that an outcome is about."""
+    """A license with the activations that an outcome reports."""
 
     license: License
     activations: tuple[Activation, ...] = ()
 
 
 class RecordLimits(msgspec.Struct, frozen=True):
-    """The limits on activations kept and shown: a license keeps at least ``kept`` of those that were given up
-    (see ``rules.surplus``); an answer lists at most ``listed``.
+    """The limits on activations stored and shown: a license keeps at least ``kept`` of those given up (see
+    ``rules.surplus``); an answer lists at most ``listed``.
     """
 
     kept: int = 100
     listed: int = 1000
-    #: Whether deleted licenses are kept for a while, to be restored.
+    #: Whether deleted licenses can be restored for a while.
     keeps_deleted: bool = True
 
 
 class LicensePage(msgspec.Struct, frozen=True):
-    """One page of a list; ``total`` counts all that match."""
+    """One page of a list; ``total`` counts all matches."""
 
     records: tuple[LicenseRecord, ...]
     total: int
@@ -225,8 +226,8 @@ class ReleaseAll(DeactivateAll, frozen=True, kw_only=True):
 
 
 class KeepOffline(LicenseCommand, frozen=True, kw_only=True):
-    """Record, before it leaves, that the device with this token gets an answer that is good until
-    ``ends_at``; None is one that is not signed.
+    """Record, before it is sent, that the device with this token gets an answer that is valid until
+    ``ends_at``; None for an unsigned answer.
     """
 
     token: str
@@ -234,17 +235,17 @@ class KeepOffline(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ReleaseActivation(LicenseCommand, frozen=True, kw_only=True):
-    """Give up the place of the activation with this id, if it has one."""
+    """Give up the place of the activation with this ID, if it has one."""
 
     activation_id: int
-    #: Like ``precondition``, which is about the license.
+    #: Like ``precondition``, which checks the license.
     activation_precondition: Callable[[Activation], None] | None = None
 
 
 class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
-    """A request of a program over v3: it names the license by its key; perhaps its device, by a fingerprint
-    or a token; its product, by number or code; and when it was built. ``is_signed`` states that the
-    answer is.
+    """A request of a program over v3. It names the license by its key, and optionally its device, by
+    fingerprint or token; its product, by ID or code; and when it was built. ``is_signed`` states that the
+    answer is signed.
     """
 
     device: Device = Device()
@@ -260,9 +261,9 @@ class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
-    """Give the device its place, which it may have already; ``replaces`` is the fingerprint that it had
-    before. ``remove`` is the ID of the device that gives its place on a full license, where the terms let
-    programs choose. With ``lists_devices``, a refusal at the limit names those that hold the places.
+    """Give the device its place, unless it has it. ``replaces`` is the device's former fingerprint.
+    ``remove`` is the ID of the device that loses its place on a full license, if the terms let programs
+    choose. With ``lists_devices``, a refusal at the limit lists the devices that hold the places.
     """
 
     replaces: str | None = None
@@ -277,9 +278,9 @@ class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):
 
 
 class SaveLastSeen(Command, frozen=True, kw_only=True):
-    """Store when these were seen, in seconds since 1970, by license and activation; activation 0 is a
-    validation of the license. ``versions`` are those of programs that state another one than when they were
-    activated.
+    """Store when activations were last seen, in seconds since 1970, by license and activation; activation 0
+    is a validation of the license. ``versions`` are those of programs that report another one than when they
+    were activated.
     """
 
     cost = Cost.ALONE
@@ -291,7 +292,7 @@ class SaveLastSeen(Command, frozen=True, kw_only=True):
 
 class Validate(Query, frozen=True, kw_only=True):
     """Report the license with all its activations, or with the active one that has this token. With
-    ``refused_at``, one that is expired, inactive or disabled then is refused.
+    ``refused_at``, a license expired, inactive or disabled at that moment is refused.
     """
 
     key: str
@@ -301,13 +302,13 @@ class Validate(Query, frozen=True, kw_only=True):
 
 
 class ValidateAlone(Validate, frozen=True, kw_only=True):
-    """The same, also for a license that has so many records that no other call should wait for it."""
+    """``Validate``, also for a license with so many records that no other call should wait for it."""
 
     cost = Cost.LARGE
 
 
 class FindLicenses(Query, frozen=True, kw_only=True):
-    """The next ``limit`` matching licenses after this id, oldest first: a list read piece by piece."""
+    """The next ``limit`` matching licenses after this ID, oldest first: a list read in chunks."""
 
     cost = Cost.LIST
 

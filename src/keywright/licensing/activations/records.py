@@ -1,7 +1,7 @@
-"""Licenses with the records that an answer lists, and what is kept of records that were given up.
+"""Licenses with the records that an answer lists, and pruning of records that were given up.
 
-Nothing here costs more than what is listed or deleted: licenses with few records are read many at once, as
-the counters in their rows state; each of the others by itself, and not all of it.
+The cost is bounded by what is listed or deleted: licenses with few records, according to the counters in
+their rows, are read in bulk; the others are read one by one, and only in part.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,15 +22,15 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import KEY_HASH, LICENSE, license_of
 
-#: A license in a list of licenses lists at most so many records, and about so many bytes of them.
+#: The most records of a license in a list of licenses; their size is limited to about ``_BYTES_IN_LISTS``.
 MAX_IN_LISTS = 100
 _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
-#: Where the records begin in a row of ``select_records_of``.
+#: The index of the first column of each record in a row of ``select_records_of``.
 _STARTS = (_SIZE, _SIZE + len(store.ACTIVATION))
-#: So many devices of a license are looked at for one that was not seen for long: each refusal costs that.
+#: The most devices of a license searched for one unseen for long: each refusal costs that much.
 MAX_HOLDERS = 200
-#: After every moment.
+#: Later than any moment.
 _END = 2**63 - 1
 
 _LICENSES_LAST_SEEN = Lookup(
@@ -40,7 +40,7 @@ _LICENSES_LAST_SEEN = Lookup(
     last_seen.c.license_id,
 )
 
-# The oldest of a license's records that were given up, if that was long enough ago.
+# The oldest records of a license that were given up, up to a moment.
 _OLDEST = """
     FROM activations
     WHERE license_id = :license_id AND deactivated_at <= :until ORDER BY deactivated_at, id LIMIT :amount
@@ -51,7 +51,7 @@ _UNSEE = text(
 )
 _PRUNE = text(f"DELETE FROM activations WHERE license_id = :license_id AND token IN (SELECT token {_OLDEST})")  # noqa: S608
 _COUNT = text("UPDATE licenses SET deactivated_count = deactivated_count - :pruned WHERE id = :license_id")
-#: The same for many licenses at once.
+#: The same statements for many licenses at once.
 _PRUNE_AT_ONCE = text("""
 WITH surplus AS (
     SELECT oldest.* FROM json_to_recordset(CAST(:rows AS json))
@@ -83,9 +83,9 @@ WHERE licenses.id = counted.license_id
 def find_records(
     tx: ReadTransaction, keys: Collection[str], most: int, *, most_read: int | None = None
 ) -> dict[str, LicenseRecord | None]:
-    """The licenses that have these keys, by key, each with at most ``most`` of its records (see
-    ``rules.listed``); None for one that has more than ``most_read``. What is known of a license is of one
-    moment.
+    """Return the licenses with these keys, by key, each with at most ``most`` of its records (see
+    ``rules.limit_listed``); None for a license with more than ``most_read``. A license and its records are
+    read at the same moment.
     """
     if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
@@ -112,7 +112,7 @@ def find_records(
 def find_named(
     tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], LicenseRecord]:
-    """The licenses of these keys and tokens, by these, each with the token's activation if there is one."""
+    """Return the licenses by pairs of key and token, each with the token's activation if there is one."""
     if not places:
         return {}
     if tx.is_postgres:
@@ -132,8 +132,8 @@ def find_named(
 def find_devices(
     tx: ReadTransaction, named: Collection[tuple[str, str | None, str | None]]
 ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
-    """The licenses of these keys, by key; and, by license, those of their records that have the fingerprint
-    or the token named with the key. What is known of a license is of one moment.
+    """Return the licenses with these keys, by key; and by license, its records with the fingerprint or the
+    token named with the key. A license and its records are read at the same moment.
     """
     if tx.is_postgres:
         return _find_devices(tx, named)
@@ -152,11 +152,11 @@ def find_devices(
 
 
 def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
-    """A license with the activations that an answer lists; None when it was deleted meanwhile."""
+    """Return a license with the activations that an answer lists; None if it has been deleted since."""
     active, deactivated = most, most
     if not tx.is_postgres:
-        # The counters are of the same moment as the records: when all of the active ones are found, nothing
-        # more is looked at. On PostgreSQL there may be others by now.
+        # The counters and records are of the same snapshot: if all active records are found, no others are
+        # needed. On PostgreSQL, records may have been added since.
         active = min(most, license.active_count)
         deactivated = most - active
     values = {"where_id": license.id, "most_active": active, "most_deactivated": deactivated}
@@ -169,7 +169,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
 
 
 def list_records(tx: ReadTransaction, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
-    """These licenses, each with the records that it lists in a list of licenses."""
+    """Return these licenses with the records shown in a list of licenses; without those deleted since."""
     most = min(most, MAX_IN_LISTS)
     records = activation_store.list_activations(tx, [one.id for one in licenses if _has_few(one)])
     found = []
@@ -186,7 +186,7 @@ def list_records(tx: ReadTransaction, licenses: Sequence[License], most: int) ->
 def list_some_active(
     tx: ReadTransaction, licenses: Iterable[License], most: int
 ) -> dict[int, list[Activation]]:
-    """At most ``most`` active records of each of these licenses, by license."""
+    """Return up to ``most`` active records of each of these licenses, by license."""
     found: dict[int, list[Activation]] = {}
     few = []
     for license in licenses:
@@ -200,8 +200,8 @@ def list_some_active(
 
 
 def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Activation]) -> list[Holder]:
-    """The devices that hold the places of a license, at most ``MAX_HOLDERS``: of more, a random choice.
-    ``known`` are the records, by token, that this transaction may have changed.
+    """Return the devices that hold the places of a license, at most ``MAX_HOLDERS``: a random choice if there
+    are more. ``known`` are the records, by token, that this transaction may have changed.
     """
     start = "" if license.active_count <= MAX_HOLDERS else new_token()
     found_rows = list[Any]()
@@ -219,13 +219,13 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
 
 
 def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> dict[int, datetime]:
-    """When these were seen last, by id, where it is known."""
+    """Return when these were last seen, by ID, where known."""
     wanted = [(one.license_id, one.id) for one in activations]
     return {row[0]: rows.to_datetime(row[1]) for row in store.LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
 
 
 def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, datetime]:
-    """When a device of these licenses was seen last, by license, where it is known."""
+    """Return when a device of these licenses was last seen, by license, where known."""
     found = _LICENSES_LAST_SEEN.find_rows(tx.connection, license_ids)
     return {row.license_id: rows.to_datetime(row.seen_at) for row in found}
 
@@ -263,7 +263,7 @@ def _find_devices(
 ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
     asked = ("fingerprint", "token")
     places = [i for i in (0, 1) if any(one[1 + i] is not None for one in named)]
-    # No fingerprint and no token is empty.
+    # An empty text matches no fingerprint and no token.
     wanted = [(key, *(device[i] or "" for i in places)) for key, *device in named]
     licenses, records = _find_records_of(tx, tuple(asked[i] for i in places), wanted)
     return licenses, _by_license(records)
@@ -272,15 +272,15 @@ def _find_devices(
 def _find_named(
     tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
-    # No database can hold a zero; what is found instead has another token.
+    # Databases cannot store NUL; without it, the text is no token.
     return _find_records_of(tx, ("token",), [(key, token.replace("\0", "")) for key, token in places])
 
 
 def _find_records_of(
     tx: ReadTransaction, names: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, License], list[Activation]]:
-    """The licenses of the keys that come first in ``wanted``, and those of their records that have one of the
-    values of these columns, which come after.
+    """Return the licenses with the keys that are first in each item of ``wanted``, and those of their records
+    where one of these columns has the value that follows.
     """
     key_of = tx.key_ring.blind_indexes({key for key, *_ in wanted})
     indexes: dict[str, list[bytes]] = {}
@@ -303,8 +303,8 @@ def _find_records_of(
 
 
 def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:
-    """Delete the oldest records of these licenses that do not have to be kept any more, and correct the
-    counters in their rows; ``kept`` is that of ``RecordLimits``.
+    """Delete the oldest records of these licenses that need not be kept any more, and correct the counters in
+    the rows; ``kept`` is that of ``RecordLimits``.
     """
     at_once, if_old = [], []
     for license in licenses:
@@ -312,7 +312,7 @@ def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:
         long_ago = rows.to_seconds(license.updated_at - rules.KEPT_FOR)
         at_once += [{"license_id": license.id, "until": _END, "amount": over_most}] * (over_most > 0)
         if_old += [{"license_id": license.id, "until": long_ago, "amount": over_kept}] * (over_kept > 0)
-    # One after the other: what the first deletes, the second does not find any more.
+    # In sequence: the second must not count what the first deletes.
     _delete_oldest(tx, at_once)
     _delete_oldest(tx, if_old)
 
@@ -332,7 +332,9 @@ def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
 
 
 def describe_device(activation: Activation) -> dict[str, Any]:
-    """What an event states of its device; of one that is given up, also how long it may run."""
+    """Return what an event contains about its device; if it was given up, including how long it may still run
+    offline.
+    """
     until = None if activation.deactivated_at is None else activation.runs_until
     found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
     return {name: one for name, one in found.items() if one}

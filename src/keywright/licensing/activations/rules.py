@@ -1,7 +1,7 @@
-"""The rules of activations. Pure: all that is known comes in; the new state goes out, or a refusal is raised.
+"""The rules of activations. Pure: they take what is known, and return the new state or raise a refusal.
 
-One sentence holds over every sequence of these calls: ``times_activated`` is the number of active records
-that take a place, and it never rises above the limit that held when the rise was decided.
+An invariant holds for every sequence of these calls: ``times_activated`` is the number of active records that
+take a place, and it never rises above the limit at the time of the decision.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 
-#: Every record given up within this time is kept, however many there are, up to the number below.
+#: Every record given up within this time is kept, up to ``MAX_KEPT_RECORDS``.
 KEPT_FOR = timedelta(hours=24)
-#: No license keeps more records that were given up.
+#: The most records given up that a license keeps.
 MAX_KEPT_RECORDS = 10_000
-#: About so many bytes of records are listed in one answer.
+#: The approximate limit of bytes of records in one answer.
 MAX_LISTED_BYTES = 1 << 20
-#: What a record takes in an answer beside its texts, about.
+#: The approximate size of a record in an answer, without its texts.
 _RECORD_BYTES = 350
 
 
@@ -41,7 +41,7 @@ def reactivate(license: License, activation: Activation, now: datetime) -> tuple
 
 
 def deactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
-    """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
+    """Give up one place. Raises ``TokenNotActive``; status and expiry do not matter."""
     if activation.deactivated_at is not None:
         raise TokenNotActive(activation.token)
     counted = int(activation.is_counted)
@@ -51,8 +51,8 @@ def deactivate(license: License, activation: Activation, now: datetime) -> tuple
 def deactivate_all(
     license: License, activations: Iterable[Activation], now: datetime
 ) -> tuple[License, tuple[Activation, ...]]:
-    """Give up every place; returns those of these records that this call ended. The license may have more
-    records than these: its counter is how many places it gives up. Raises ``NothingActive``.
+    """Give up every place; returns the given records that this call ended. The license may have more records
+    than these: its counters determine how many places it gives up. Raises ``NothingActive``.
     """
     if not license.active_count:
         raise NothingActive(license.key)
@@ -61,9 +61,9 @@ def deactivate_all(
 
 
 def validate(activations: Iterable[Activation], token: str | None) -> tuple[Activation, ...]:
-    """The records a validation reports: all of these, or the active one with this token.
+    """Return the records that a validation reports: all of these, or the active one with this token.
 
-    Raises ``TokenNotActive`` when there is no such record. Never looks at status or expiry.
+    Raises ``TokenNotActive`` if there is no such record. Status and expiry do not matter.
     """
     if token is None:
         return tuple(activations)
@@ -74,11 +74,10 @@ def validate(activations: Iterable[Activation], token: str | None) -> tuple[Acti
 
 
 def surplus(license: License, kept: int) -> tuple[int, int]:
-    """The numbers of records that were given up and have to go, the oldest first: so many in any case, and so
+    """Return how many records that were given up must be deleted, oldest first: how many in any case, and how
     many more if they were given up longer than ``KEPT_FOR`` ago.
 
-    A license keeps ``kept`` of them, or twice its limit where that is more; never over
-    ``MAX_KEPT_RECORDS``.
+    A license keeps ``kept`` of them, or twice its limit if that is more; never over ``MAX_KEPT_RECORDS``.
     """
     records = license.deactivated_count
     kept = min(max(kept, 2 * (license.times_activated_max or 0)), MAX_KEPT_RECORDS)
@@ -87,8 +86,8 @@ def surplus(license: License, kept: int) -> tuple[int, int]:
 
 
 def limit_listed(records: Iterable[Activation], most: int, most_bytes: int) -> list[Activation]:
-    """The records that an answer lists, oldest first: at most so many, and about so many bytes of them. The
-    active ones come first in the choice, then those that were given up last.
+    """Return the records that an answer lists, oldest first: at most ``most``, of about ``most_bytes`` in
+    total. Active ones are chosen first, then those given up most recently.
     """
     chosen: list[Activation] = []
     for one in sorted(records, key=_by_interest, reverse=True)[:most]:
@@ -102,7 +101,7 @@ def limit_listed(records: Iterable[Activation], most: int, most_bytes: int) -> l
 def take_back(
     license: License, activation: Activation, now: datetime, *, is_counted: bool = True
 ) -> tuple[License, Activation]:
-    """Activate a record that was given up again; the caller knows that its place is free."""
+    """Reactivate a record that was given up; the caller knows that a place is free."""
     kept = max(0, license.deactivated_count - 1)
     return (
         replace(with_place_taken(license, now, is_counted=is_counted), deactivated_count=kept),
@@ -111,7 +110,7 @@ def take_back(
 
 
 def with_place_taken(license: License, now: datetime, *, is_counted: bool = True) -> License:
-    """Count one active record more; the caller knows that its place is free."""
+    """Count one more active record; the caller knows that a place is free."""
     return replace(
         license,
         times_activated=license.times_activated + is_counted,
@@ -136,7 +135,7 @@ def _end(activation: Activation, now: datetime) -> Activation:
 
 
 def by_age(activation: Activation) -> tuple[datetime, int]:
-    """Sort key, oldest first; ids alone are not in order where several servers give them."""
+    """Sort key, oldest first; IDs alone are not in order if several servers assign them."""
     return (activation.created_at, activation.id)
 
 
@@ -146,9 +145,9 @@ def _by_interest(activation: Activation) -> tuple[bool, datetime, int]:
 
 
 def _size(activation: Activation) -> int:
-    """About how many bytes the record takes in an answer."""
+    """Estimate the bytes that the record takes in an answer."""
     texts = [activation.user_agent, activation.label or ""]
     for name, value in (activation.meta_data or {}).items():
-        # Those of devices over v3 may be any JSON.
+        # Over v3, values may be any JSON.
         texts += name, str(value)
     return _RECORD_BYTES + sum(len(text.encode()) for text in texts)

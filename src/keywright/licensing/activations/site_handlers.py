@@ -1,5 +1,5 @@
-"""Decide the commands of WordPress sites about their place. A refusal is an outcome here: its answer shows
-the license.
+"""Handlers of WordPress sites' commands about their place. A refusal is returned, not raised: the answer
+shows the license.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class DeactivateSite(model.DeactivateDevice, frozen=True, kw_only=True):
 
 
 class CheckSite(Query, frozen=True, kw_only=True):
-    """The license of a key, and the record of a site. Returns ``SitePlace``."""
+    """Return the license with a key, and the record of a site, as ``SitePlace``."""
 
     key: str
     fingerprint: str
@@ -42,8 +42,8 @@ class CheckSite(Query, frozen=True, kw_only=True):
 
 
 class SitePlace(Struct, frozen=True, gc=False):
-    """A license as a site meets it, None for an unknown key; the record of the site; and why it was refused.
-    ``is_item``: the license is for the product that the site names.
+    """A license as a site sees it, or None for an unknown key; the record of the site; and why it was
+    refused. ``is_item`` is whether the license is for the product that the site names.
     """
 
     view: model.LicenseView | None = None
@@ -89,7 +89,7 @@ def _find(work: LicenseWork, command: ActivateSite | DeactivateSite, item: Item)
 
 
 def check_site(read: Any, query: CheckSite) -> SitePlace:
-    """The answer to a site about a license. Raises ``OtherProductKey``."""
+    """Answer a site about a license. Raises ``OtherProductKey``."""
     found, activations = records.find_devices(read.tx, {(query.key, query.fingerprint, None)})
     license = found.get(query.key)
     if license is None:

@@ -1,4 +1,4 @@
-"""Sites of WordPress as devices: a site is its host and path, wherever its address was written. Pure."""
+"""WordPress sites as devices: a site is its host and path, however its address is written. Pure."""
 
 import hashlib
 import html
@@ -13,9 +13,10 @@ from msgspec import Struct
 from keywright.licensing.activations.model import Activation, NamedProduct
 from keywright.licensing.terms.model import Terms
 
-#: What the fingerprint of a site begins with.
+#: The prefix of a site's fingerprint.
 SITE = "site:"
-#: The longest address that is read, and the longest site as a fingerprint; the end of a longer one is hashed.
+#: The longest address that is parsed, and the longest site in a fingerprint; the rest of a longer one is
+#: hashed.
 _MAX_ADDRESS, _MAX_SITE = 2_000, 200
 _SCHEME = re.compile(r"\A(?:[a-z][a-z0-9+.-]*:)?//+")
 _PORT = re.compile(r":[0-9]*$")
@@ -23,13 +24,13 @@ _AGENT = re.compile(r"WordPress/[^;]*;\s*([^;\s]+)")
 
 
 class Item(Struct, frozen=True):
-    """The product as a site names it: by its number, here or in another system, or by its name or code."""
+    """The product as a site names it: by its ID, here or in another system, by its name or by its code."""
 
     id: str | None = None
     name: str | None = None
 
     def fits(self, product: NamedProduct | None) -> bool:
-        """Whether this is the product; a site that names none fits every product."""
+        """Whether this is the product; if the site names none, every product fits."""
         if self.id is None and self.name is None:
             return True
         if product is None:
@@ -41,9 +42,9 @@ class Item(Struct, frozen=True):
 
 
 def parse_site(address: str) -> str | None:
-    """The site at an address, such as ``example.com/shop``: in lower case, without scheme, user, ``www.``,
-    port, query and last slash, its host in ASCII. An address may be encoded twice, and need not be one:
-    programs that are no sites send a name. None where nothing is left of it.
+    """Return the site at an address, such as ``example.com/shop``: in lower case, without scheme, user,
+    ``www.``, port, query and last slash, with the host in ASCII. The address may be URL-encoded twice, or be
+    any name: programs other than sites send one. None if nothing remains.
     """
     text = address[:_MAX_ADDRESS]
     for _ in range(2):
@@ -61,26 +62,26 @@ def parse_site(address: str) -> str | None:
 
 
 def site_of_agent(agent: str) -> str:
-    """The address in the ``User-Agent`` that WordPress sends; "" in another."""
+    """Return the address in the ``User-Agent`` of WordPress; "" for any other."""
     found = _AGENT.match(agent)
     return "" if found is None else found[1]
 
 
 def host_of(fingerprint: str | None) -> str | None:
-    """The host of a site, by its fingerprint; None of another device."""
+    """Return the host of a site from its fingerprint; None for another device."""
     if fingerprint is None or not fingerprint.startswith(SITE):
         return None
     return fingerprint[len(SITE) :].partition("/")[0]
 
 
 def is_uncounted(terms: Terms, fingerprint: str | None) -> bool:
-    """Whether a site takes no place, by its host."""
+    """Whether a site takes no place, because of its host."""
     host = host_of(fingerprint)
     return host is not None and any(fnmatchcase(host, one) for one in terms.uncounted_hosts)
 
 
 def find_moved(known: Iterable[Activation], fingerprint: str | None) -> Activation | None:
-    """The site that gives its place to one on the same host: the one that was activated first."""
+    """Return the site that loses its place to one on the same host: the one activated first."""
     host = host_of(fingerprint)
     held = [one for one in known if one.deactivated_at is None and one.is_counted]
     moved = [one for one in held if host is not None and host_of(one.fingerprint) == host]
@@ -88,7 +89,7 @@ def find_moved(known: Iterable[Activation], fingerprint: str | None) -> Activati
 
 
 def _to_ascii(host: str) -> str:
-    """The host as punycode; as it is where it is none."""
+    """Return the host in punycode, or unchanged if it is invalid."""
     if host.isascii():
         return host
     try:

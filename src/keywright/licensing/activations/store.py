@@ -48,7 +48,7 @@ def list_active(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, li
 
 def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
     """The records with these tokens, each only within its license."""
-    # No database needs to be asked for a text that none can hold.
+    # No database can store NUL, so no record has such a token.
     possible = [pair for pair in tokens if "\0" not in pair[1]]
     found = {
         (row.license_id, row.token): activation_of(row)
@@ -58,12 +58,12 @@ def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> 
 
 
 def find_by_id(tx: ReadTransaction, numbers: Iterable[tuple[int, int]]) -> list[Activation]:
-    """The records with these ids, each only within its license; all records of the licenses are looked at."""
+    """Return the records with these IDs, each only within its license; scans all records of the licenses."""
     return [activation_of(row) for row in ACTIVATIONS_BY_ID.find_rows(tx.connection, numbers)]
 
 
 def list_ended_at(tx: ReadTransaction, license_id: int, at: datetime, *, limit: int) -> list[Activation]:
-    """The first records of a license that were given up at this moment."""
+    """Return the first records of a license that were given up at this moment."""
     is_one = (activations.c.license_id == license_id, activations.c.deactivated_at == to_seconds(at))
     query = ACTIVATIONS.where(*is_one).order_by(activations.c.id).limit(limit)
     return [activation_of(row) for row in tx.connection.execute(query)]
@@ -86,8 +86,8 @@ def _by_license(
 
 
 def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | None:
-    """Set a license's counters to the numbers of its active activations and of those that were given up;
-    returns what the wrong ones were and are, by name, None when there is no such license any more.
+    """Set a license's counters to the numbers of its active activations and of those given up; returns
+    [before, after] of the wrong ones, by name, or None if the license no longer exists.
     """
     row = tx.connection.execute(COUNTERS_LOCKED, {"where_id": license_id}).first()
     if row is None:
@@ -117,14 +117,14 @@ def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
 
 
 def delete_places(tx: WriteTransaction, license_id: int) -> None:
-    """Delete all activations and leases of a license, active or given up; its counters are the caller's."""
+    """Delete all activations and leases of a license, active or given up; the caller resets the counters."""
     tx.connection.execute(_NOTE_PRUNED, {"of_license": license_id})
     for table in (activations, last_seen, leases):
         tx.connection.execute(sa.delete(table).where(table.c.license_id == license_id))
 
 
 def list_new_devices(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[SeenDevice]]:
-    """The devices that were new to these licenses, by license."""
+    """Return the devices that were new to these licenses, by license."""
     found: dict[int, list[SeenDevice]] = {}
     for license_id, seen_at, fingerprint in NEW_DEVICES_OF.find_rows(tx.connection, license_ids):
         found.setdefault(license_id, []).append(SeenDevice(to_datetime(seen_at), fingerprint))
@@ -134,7 +134,7 @@ def list_new_devices(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[in
 def save_new_devices(
     tx: WriteTransaction, new: Iterable[tuple[int, SeenDevice]], old_until: Mapping[int, datetime]
 ) -> None:
-    """Insert devices that were new to licenses, and delete those of a license until the given time."""
+    """Insert devices that were new to licenses, and delete those of each license up to the given time."""
     rows = [
         {"license_id": license_id, "seen_at": to_seconds(one.seen_at), "fingerprint": one.fingerprint}
         for license_id, one in new
@@ -145,7 +145,7 @@ def save_new_devices(
 
 
 def save_last_seen(tx: WriteTransaction, seen: Mapping[tuple[int, int], int]) -> None:
-    """Insert, or update what was seen earlier; of licenses that were deleted meanwhile, nothing."""
+    """Insert these times, or update earlier ones; skip licenses that have been deleted since."""
     present = {row[0] for row in PRESENT.find_rows(tx.connection, {license_id for license_id, _ in seen})}
     values = [
         {"license_id": license_id, "activation_id": number, "seen_at": seen_at}
@@ -191,20 +191,20 @@ def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)
 
 
-#: A known type is decoded in less than half of the time of any.
+#: Decoding to a known type takes less than half of the time of decoding to any.
 _decode_meta = msgspec.json.Decoder(dict[str, Any]).decode
 
 _NAMES = Activation.__struct_fields__
-#: The columns that ``activation_of`` reads: one for each field, in their order.
+#: The columns that ``activation_of`` reads: one per field, in that order.
 ACTIVATION = [activations.c[name] for name in _NAMES]
 _META, _CREATED, _COUNTED = map(_NAMES.index, ("meta_data", "created_at", "is_counted"))
-#: What changes when a place is given up or taken back, or something is signed for its device.
+#: What changes when a place is given up or taken back, or an answer is signed for its device.
 _PLACE = ("updated_at", "deactivated_at", "offline_until")
 _OPTIONAL_TIMES = tuple(map(_NAMES.index, _PLACE))
 
 
 def activation_of(row: Sequence[Any]) -> Activation:
-    """The activation of a row of ``ACTIVATION``."""
+    """Build the activation of a row of ``ACTIVATION``."""
     values = [*row]
     values[_CREATED] = to_datetime(values[_CREATED])
     for place in _OPTIONAL_TIMES:
@@ -217,7 +217,7 @@ def activation_of(row: Sequence[Any]) -> Activation:
 
 
 def activation_values(activation: Activation) -> Values:
-    """Every column of the activation."""
+    """Return every column of the activation."""
     return {
         "license_id": activation.license_id,
         "token": activation.token,
@@ -241,7 +241,7 @@ def activation_values(activation: Activation) -> Values:
 ACTIVATIONS = sa.select(*ACTIVATION)
 IS_ACTIVE = activations.c.deactivated_at.is_(None)
 
-#: Licenses with no more records than this are read many at once, with all of their records.
+#: Licenses with up to this many records are read in bulk, with all of their records.
 FEW_RECORDS = 100
 ACTIVATIONS_OF = Lookup(ACTIVATIONS, activations.c.license_id)
 ACTIVE_OF = Lookup(ACTIVATIONS.where(IS_ACTIVE), activations.c.license_id)
@@ -259,24 +259,24 @@ _SOME = sa.union_all(
     sa.select(_SOME_ACTIVE.limit(sa.bindparam("most_active")).subquery()),
     sa.select(_SOME_DEACTIVATED.limit(sa.bindparam("most_deactivated")).subquery()),
 ).subquery("some")
-#: One license with at most so many of its active records, and so many that were given up last; or with a row
-#: of nothing.
+#: One license with up to ``most_active`` of its active records and ``most_deactivated`` of those given up
+#: most recently; a license without records has one row, with NULLs.
 SOME_RECORDS = (
     sa.select(*LICENSE, *_SOME.c)
     .select_from(licenses.outerjoin(_SOME, _SOME.c.license_id == licenses.c.id))
     .where(licenses.c.id == sa.bindparam("where_id"))
 )
-#: At most so many active records of one license.
+#: Up to ``most`` active records of one license.
 SOME_ACTIVE = _SOME_ACTIVE.limit(sa.bindparam("most"))
 
 
 @cache
 def records_lookup() -> Lookup:
-    """Licenses with each of their records, or with a row of nothing; also those that have more than a few.
-    One statement reads one moment. Only for PostgreSQL.
+    """Select licenses with their records; a license without records, or with more than a few, has one row,
+    with NULLs. A single statement reads a consistent snapshot. PostgreSQL only.
     """
-    # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of
-    # how many records a license has; a plan for the largest one would serve all.
+    # Sorted and limited, so that PostgreSQL uses the index for each license, however many records it
+    # estimates; otherwise the plan for the largest license would serve all.
     most = sa.literal_column(str(FEW_RECORDS), sa.Integer)
     have_few = licenses.c.times_activated + licenses.c.uncounted_count + licenses.c.deactivated_count <= most
     own = ACTIVATIONS.where(_IS_ITS, have_few).order_by(activations.c.token).limit(most)
@@ -288,13 +288,13 @@ def records_lookup() -> Lookup:
 
 @cache
 def select_records_of(names: tuple[str, ...]) -> sa.Select[Any]:
-    """Licenses of keys with, for each of these columns, the record that has the value named with the key, or
-    with nothing: what nobody names is not read. Only for PostgreSQL.
+    """Select licenses by key with, for each of these columns, the record that has the value given with the
+    key, or NULLs; no other records are read. PostgreSQL only.
     """
     keys = array_table(licenses.c.key_hmac, *(activations.c[name] for name in names))
     columns, source = list[Any](LICENSE), keys.join(licenses, licenses.c.key_hmac == keys.c.key_hmac)
     for name in names:
-        # Limited, so that PostgreSQL looks for the one record, and not through all that a license has.
+        # Limited, so that PostgreSQL looks up one record instead of scanning all records of a license.
         is_named = activations.c[name] == keys.c[name]
         one = ACTIVATIONS.where(_IS_ITS, is_named).limit(sa.literal_column("1")).correlate(licenses, keys)
         record = one.lateral(f"by_{name}")
@@ -306,13 +306,13 @@ def select_records_of(names: tuple[str, ...]) -> sa.Select[Any]:
 INSERT_ACTIVATIONS = bulk_insert(activations)
 UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], _PLACE)
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
-#: Every active record of a license is given up: one statement for all of them.
+#: Gives up every active record of a license.
 DEACTIVATE_ACTIVATIONS = (
     sa.update(activations)
     .where(_AT_LICENSE, IS_ACTIVE)
     .values(deactivated_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"))
 )
-#: Their search terms are deleted later.
+#: Notes records whose search terms are to be deleted later.
 _NOTE_PRUNED = sa.insert(pruned_activations).from_select(
     ["license_id", "activation_id"],
     sa.select(activations.c.license_id, activations.c.id).where(
@@ -345,7 +345,8 @@ LAST_SEEN_WITH = Lookup(
     last_seen.c.license_id,
     last_seen.c.activation_id,
 )
-#: At most so many devices that hold places of a license, and when each was last seen; from a token on.
+#: Up to ``most`` devices that hold places of a license, from the token ``start`` on, and when each was last
+#: seen.
 HOLDERS = (
     sa.select(*ACTIVATION, last_seen.c.seen_at)
     .outerjoin_from(
@@ -376,7 +377,8 @@ COUNTERS_LOCKED = (
     .with_for_update()
 )
 IS_COUNTED = activations.c.is_counted != 0
-#: How many of a license's activations take places, are active without one, and were given up.
+#: The number of a license's activations that take places, that are active without one, and that were given
+#: up.
 RECORDS_COUNTED = (
     sa.select(
         sa.func.count().filter(IS_ACTIVE, IS_COUNTED),

@@ -1,4 +1,4 @@
-"""Decide the commands about leases, and read them; see ``activations.handlers``."""
+"""Handlers of the commands about leases, and of queries; see ``activations.handlers``."""
 
 import secrets
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from keywright.licensing.queries import require_license
 from keywright.licensing.removals import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
 
-#: So many digits of the ID of a lease make a number of the database.
+#: The hex digits of a lease ID that fit into a database integer.
 _ID_DIGITS = 15
 
 
 def take_lease(work: LicenseWork, command: model.TakeLease) -> model.GrantedLease:
-    """Take a lease, or go on with the one that the holder has."""
+    """Take a lease, or renew the one that the holder has."""
     license, activation = _get_leasable(work, command)
     now, terms, leases = work.now(command), terms_of(license), work.leases
     device = rules.device_number(activation, command.device.fingerprint)
@@ -37,7 +37,7 @@ def take_lease(work: LicenseWork, command: model.TakeLease) -> model.GrantedLeas
 
 
 def renew_lease(work: LicenseWork, command: model.RenewLease) -> model.GrantedLease:
-    """Go on with a lease."""
+    """Renew a lease. Raises ``UnknownLease``, and what ``rules.renew`` raises."""
     license, activation = _get_leasable(work, command)
     terms, leases = terms_of(license), work.leases
     lease = leases.find_lease(license, command.lease_id)
@@ -53,7 +53,7 @@ def renew_lease(work: LicenseWork, command: model.RenewLease) -> model.GrantedLe
 
 
 def release_lease(work: LicenseWork, command: model.ReleaseLease) -> model.ReleasedLease:
-    """Give up a lease; a lease that is not there any more was given up before."""
+    """Give up a lease; a lease that no longer exists was already given up."""
     license, now = get_license(work, command), work.now(command)
     _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
@@ -64,7 +64,7 @@ def release_lease(work: LicenseWork, command: model.ReleaseLease) -> model.Relea
 
 
 def end_lease(work: LicenseWork, command: model.EndLease) -> None:
-    """End a lease for its holder, who learns that it is lost; an ended lease stays ended."""
+    """End a lease, so that its holder loses it; an ended lease stays ended. Raises ``UnknownLease``."""
     license = work.get_license(command)
     _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
@@ -77,8 +77,8 @@ def end_lease(work: LicenseWork, command: model.EndLease) -> None:
 
 
 def end_by_customer(work: LicenseWork, command: model.EndLeaseByCustomer) -> None:
-    """End a lease; one that has ended stays so, and is not counted. Raises ``UnknownLicenseId``,
-    ``UnknownLease`` or ``NoRemovalLeft``.
+    """End a lease; one that has already ended stays as it is, and does not count as a removal. Raises
+    ``UnknownLicenseId``, ``UnknownLease`` or ``NoRemovalLeft``.
     """
     license, now = work.get_license(command), work.now(command)
     if license.customer_id != command.customer_id:
@@ -92,14 +92,14 @@ def end_by_customer(work: LicenseWork, command: model.EndLeaseByCustomer) -> Non
     terms = terms_of(license)
     work.removals.load({license.id})
     require_removal(terms, work.removals.list_removals(license), command.context.now)
-    # No device has such a number.
+    # Negative: no device has this ID.
     work.removals.add(license, -int(lease.lease_id[:_ID_DIGITS], 16), command.context.now)
     work.leases.end(license, lease, now, barred_until=now + timedelta(seconds=terms.lease_seconds))
     work.record_license_event("license.lease_ended", license, command)
 
 
 def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, Activation | None]:
-    """The license, which can give leases now, and the record of the device, if it has one."""
+    """Return the license, which can grant leases now, and the record of the device, if it has one."""
     license, now = get_license(work, command), work.now(command)
     activation = find_activation(work, license, command)
     rules.require_leasable(
@@ -115,7 +115,7 @@ def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, 
 
 
 def _end_over(work: LicenseWork, command: Command, license: License) -> None:
-    """End the leases that are over; the one who calls has not lost them."""
+    """End the leases that are over, and record their loss; the caller is not the actor of these events."""
     now = work.now(command)
     for one in work.leases.end_over(license, now):
         details = {"ended_at": one.expires_at}
@@ -147,7 +147,7 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
 
 
 def list_leases(read: Any, query: model.ListLeases) -> ItemPage[model.Lease]:
-    """A page of leases. Raises ``UnknownLicense``."""
+    """Return a page of leases. Raises ``UnknownLicense``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     found = store.list_leases(read.tx, license.id, before=query.before, limit=query.limit)
     return ItemPage(found, store.count_leases(read.tx, license.id) if query.is_counted else None)

@@ -1,4 +1,4 @@
-"""Leases, and the commands about them."""
+"""Leases and their commands."""
 
 from datetime import datetime
 
@@ -13,9 +13,9 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     """A place of a floating license, held from ``renewed_at`` up to, not including, ``expires_at``.
 
     ``lease_id`` is 32 hex characters, known to the holder and the vendor. ``activation_id`` is the device's
-    activation, None without a device; see ``rules.device_number`` for a device that has none. ``ended_at`` is
-    set when an ended lease is no longer counted; a released one is deleted. ``barred_until`` is set on one
-    that the customer has ended: its holder gets none before.
+    activation, None without a device; see ``rules.device_number`` for a device without an activation.
+    ``ended_at`` is set when an ended lease is no longer counted; a released lease is deleted.
+    ``barred_until`` is set if the customer ended the lease: its holder gets no other before.
     """
 
     license_id: int
@@ -30,8 +30,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeaseCounter(msgspec.Struct, frozen=True, gc=False):
-    """The number of a license's leases that are counted, and the most that it may be until the terms change:
-    the limit, or what was held when the limit was lowered. No holder is barred from ``barred_until`` on.
+    """The number of a license's counted leases, and its maximum until the terms change: the limit, or the
+    number held when the limit was lowered. From ``barred_until`` on, no holder is barred.
     """
 
     license_id: int
@@ -41,16 +41,16 @@ class LeaseCounter(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeldLeases(msgspec.Struct, frozen=True, gc=False):
-    """The number of a license's leases that are counted, and when the next of them ends; None without any."""
+    """The number of a license's counted leases, and when the next of them ends; None if there are none."""
 
     count: int
     next_end: datetime | None = None
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):
-    """A lease that was taken or renewed, and the number of the license's leases that are counted now.
+    """A lease that was taken or renewed, and the number of the license's counted leases.
 
-    ``is_new`` means that it was taken; ``was_lost``, that it had ended before and was taken again.
+    ``is_new`` means that it was taken; ``was_lost``, that it had ended and was taken again.
     """
 
     lease: Lease
@@ -68,7 +68,7 @@ class GrantedLease(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleasedLease(msgspec.Struct, frozen=True, gc=False):
-    """The license, the number of its leases that are counted, and whether this one was until now."""
+    """The license, the number of its counted leases, and whether this one was counted before."""
 
     view: LicenseView
     count: int
@@ -76,8 +76,8 @@ class ReleasedLease(msgspec.Struct, frozen=True, gc=False):
 
 
 class TakeLease(ProgramCommand, frozen=True, kw_only=True):
-    """Take a lease for so many seconds, at most those of the terms; None is as many. The same holder on the
-    same device goes on with the lease that it has.
+    """Take a lease for this many seconds, at most those of the terms, which are the default. The same holder
+    on the same device renews the lease it has.
     """
 
     holder: str
@@ -85,7 +85,7 @@ class TakeLease(ProgramCommand, frozen=True, kw_only=True):
 
 
 class RenewLease(ProgramCommand, frozen=True, kw_only=True):
-    """Go on with a lease, also with one that has ended, if one is free."""
+    """Renew a lease, even one that has ended if a place is free."""
 
     lease_id: str
     seconds: int | None = None
@@ -98,14 +98,14 @@ class ReleaseLease(ProgramCommand, frozen=True, kw_only=True):
 
 
 class EndLease(LicenseCommand, frozen=True, kw_only=True):
-    """End a lease for its holder: it is free at once."""
+    """End a holder's lease; its place is free at once."""
 
     lease_id: str
 
 
 class EndLeaseByCustomer(EndLease, frozen=True, kw_only=True):
-    """End a lease for the license's customer, as often as the terms let devices be freed. Its holder gets
-    none for the time of a lease.
+    """End a lease for the license's customer, as often as the terms allow removals. Its holder gets no other
+    for the duration of a lease.
     """
 
     cost = Cost.ALONE
@@ -114,8 +114,8 @@ class EndLeaseByCustomer(EndLease, frozen=True, kw_only=True):
 
 
 class ListLeases(Query, frozen=True, kw_only=True):
-    """Leases of a license, the newest first; ``before`` is the position of the last one of the page before:
-    its creation in seconds, and its id.
+    """Leases of a license, newest first; ``before`` is the position of the last one on the page before: its
+    creation in seconds, and its ID.
     """
 
     cost = Cost.LIST

@@ -1,7 +1,7 @@
 """The rules of leases. Pure.
 
-Counted are a license's leases without ``ended_at``. Their number never rises above the limit that held when
-the rise was decided. Call ``end_over`` first: a lease that is over is counted until then.
+A license's leases without ``ended_at`` are counted. Their number never rises above the limit at the time of
+the decision. Call ``end_over`` first: a lease that is over is counted until then.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import require_activatable
 from keywright.licensing.terms.model import DeviceRule, Terms
 
-#: A license keeps so many leases that ended without being released, or its limit where that is more.
+#: The minimum of leases kept that ended without being released; a license with a higher limit keeps as many.
 MAX_ENDED = 100
 
 
@@ -27,7 +27,9 @@ def is_over(lease: Lease, now: datetime) -> bool:
 
 
 def end_over(leases: Iterable[Lease], now: datetime) -> tuple[Lease, ...]:
-    """Those of these leases that are over and still counted, ended: so many fewer are counted."""
+    """End those of these leases that are over but still counted, and return them; each reduces the count by
+    one.
+    """
     return tuple(
         replace(one, ended_at=one.expires_at) for one in leases if one.ended_at is None and is_over(one, now)
     )
@@ -42,9 +44,9 @@ def require_leasable(
     built_at: datetime | None,
     now: datetime,
 ) -> None:
-    """Refuse leases that the license cannot give now; ``activation`` is the device's record, if it has one.
+    """Refuse leases that the license cannot grant now; ``activation`` is the device's record, if it has one.
 
-    Raises what ``require_activatable`` does, ``LeasesNotOffered``, and, where the terms want a device,
+    Raises what ``require_activatable`` raises, ``LeasesNotOffered``, and, if the terms require a device,
     ``FingerprintRequired`` and ``NotActivated``.
     """
     require_activatable(license, terms, now, built_at)
@@ -55,10 +57,10 @@ def require_leasable(
 
 
 def take(new: Lease, current: Lease | None, held: HeldLeases, terms: Terms, seconds: int | None) -> Leased:
-    """Take ``new``, or go on with ``current``, the lease that the same holder has on the same device.
+    """Take ``new``, or renew ``current``, the lease that the same holder has on the same device.
 
-    ``seconds`` are those asked for; None is all that the terms give. Raises ``NoFreeLease``.
-    ``require_leasable`` was called.
+    ``seconds`` is the requested duration; None means the longest that the terms allow. Raises
+    ``NoFreeLease``. Call ``require_leasable`` before.
     """
     now = new.renewed_at
     if current is not None and not is_over(current, now):
@@ -76,10 +78,10 @@ def renew(
     seconds: int | None,
     now: datetime,
 ) -> Leased:
-    """Go on with a lease. One that ``end_over`` has ended needs a free place, unless its holder has taken
-    another one on the same device, ``current``, and goes on with that.
+    """Renew a lease. If ``end_over`` has ended it, it needs a free place, unless its holder has taken another
+    lease on the same device, ``current``, which is renewed instead.
 
-    Raises ``NoFreeLease``. ``require_leasable`` was called.
+    Raises ``NoFreeLease``. Call ``require_leasable`` before.
     """
     if lease.ended_at is None:
         return Leased(_extend(lease, terms, seconds, now), held.count)
@@ -88,13 +90,13 @@ def renew(
 
 
 def end(lease: Lease, now: datetime, barred_until: datetime | None = None) -> Lease:
-    """A counted lease, ended before its time: its holder has lost it, and gets none before this moment."""
+    """End a counted lease early: its holder loses it, and gets no other before ``barred_until``."""
     return replace(lease, expires_at=min(lease.expires_at, now), ended_at=now, barred_until=barred_until)
 
 
 def require_not_barred(barred_until: datetime | None, terms: Terms, now: datetime) -> None:
-    """Raise ``LeaseEndedByCustomer`` for a holder who gets no lease before this moment; one that is later
-    than the terms' longest lease comes of a clock that was ahead.
+    """Raise ``LeaseEndedByCustomer`` for a holder who gets no lease before this moment; a moment further
+    ahead than twice the terms' longest lease was set by a wrong clock, and is ignored.
     """
     longest = timedelta(seconds=terms.lease_seconds)
     if barred_until is not None and now < barred_until <= now + 2 * longest:
@@ -102,30 +104,30 @@ def require_not_barred(barred_until: datetime | None, terms: Terms, now: datetim
 
 
 def release(lease: Lease, count: int) -> int:
-    """The number of leases counted once this one is deleted."""
+    """Return the number of counted leases after this one is deleted."""
     return count if lease.ended_at is not None else count - 1
 
 
 def renew_at(lease: Lease) -> datetime:
-    """The moment to renew: half of the time is over."""
+    """Return the moment to renew: halfway to the expiry."""
     return lease.renewed_at + timedelta(seconds=_seconds(lease.expires_at - lease.renewed_at) // 2)
 
 
 def kept_ended(terms: Terms) -> int:
-    """The number of leases that ended without being released and are kept, the latest of them."""
+    """Return how many leases are kept that ended without being released, the latest of them."""
     return max(MAX_ENDED, terms.max_leases or MAX_ENDED)
 
 
 def places(held: int, limit: int | None, *, held_before: int, limit_before: int | None) -> int:
-    """The most that may be held from now on: the limit, or what is held when it is lowered below that; no
-    more than was allowed before.
+    """Return the most that may be held from now on: the limit, or the number held when it is lowered below
+    that; no more than was allowed before.
     """
     return max(limit or 0, min(held, max(held_before, limit_before or 0)))
 
 
 def device_number(activation: Activation | None, fingerprint: str | None) -> int | None:
-    """The number of a lease's device: that of its activation. A device without one has a number below 0, made
-    from its fingerprint, so that the same holder on two such devices has two leases.
+    """Return the ID of a lease's device: that of its activation. A device without one gets a negative ID
+    derived from its fingerprint, so that the same holder on two such devices has two leases.
     """
     if activation is not None:
         return activation.id
@@ -143,7 +145,9 @@ def _require_free(held: HeldLeases, terms: Terms, now: datetime) -> None:
 
 
 def _extend(lease: Lease, terms: Terms, seconds: int | None, now: datetime) -> Lease:
-    """The end never moves back, unless it is far later than any that can be given now: a clock was ahead."""
+    """Renew the lease. Its end never moves back, unless it is further ahead than twice the longest lease: the
+    clock was wrong.
+    """
     most = timedelta(seconds=terms.lease_seconds)
     life = most if seconds is None else min(timedelta(seconds=seconds), most)
     is_right = lease.expires_at <= now + 2 * most

@@ -13,34 +13,34 @@ from keywright.db.schema import lease_counters, leases
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.leases.model import Lease, LeaseCounter
 
-#: A license, a device's number (0 without a device) and a holder.
+#: A license, a device's ID (0 without a device) and a holder.
 Holding = tuple[int, int, str]
 
 
 def find_leases(tx: ReadTransaction, names: Iterable[tuple[int, str]]) -> list[Lease]:
-    """The leases with these licenses and ids."""
+    """Return the leases with these licenses and IDs."""
     return list(map(_lease_of, _WITH_ID.find_rows(tx.connection, names)))
 
 
 def find_held_by(tx: ReadTransaction, holdings: Iterable[Holding]) -> list[Lease]:
-    """The leases of these holders that are counted."""
+    """Return the counted leases of these holders."""
     return list(map(_lease_of, _HELD_BY.find_rows(tx.connection, holdings)))
 
 
 def list_over(tx: ReadTransaction, license_ids: Iterable[int], now: datetime) -> list[Lease]:
-    """The leases of these licenses that are over and still counted."""
+    """Return the leases of these licenses that are over but still counted."""
     return list(map(_lease_of, _OVER.find_rows(tx.connection, license_ids, moment=to_seconds(now))))
 
 
 def list_next_ends(tx: ReadTransaction, license_id: int, limit: int) -> list[Lease]:
-    """The license's leases that are counted, those that end first."""
+    """Return the license's counted leases that end first."""
     found = tx.connection.execute(_NEXT_ENDS, {"of_license": license_id, "most": limit})
     return list(map(_lease_of, found))
 
 
 def find_latest(tx: ReadTransaction, devices: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Lease]:
-    """The leases that these devices (license and activation) have taken or renewed last, by device; none for
-    a device that has released all.
+    """Return the lease that expires last of each of these devices (license and activation), by device; none
+    for a device that has released all.
     """
     found: dict[tuple[int, int], Lease] = {}
     for lease in map(_lease_of, _OF_DEVICE.find_rows(tx.connection, devices)):
@@ -51,12 +51,12 @@ def find_latest(tx: ReadTransaction, devices: Iterable[tuple[int, int]]) -> dict
 
 
 def find_counters(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, LeaseCounter]:
-    """The counters of these licenses; a license that never gave a lease has none."""
+    """Return the counters of these licenses; a license that never granted a lease has none."""
     return {row[0]: _counter_of(row) for row in _COUNTERS.find_rows(tx.connection, license_ids)}
 
 
 def find_barred_until(tx: ReadTransaction, holding: Holding) -> datetime | None:
-    """Until when a holder gets no lease, as one that the customer has ended states."""
+    """Return until when a holder gets no lease, because the customer ended one."""
     license_id, activation_id, holder = holding
     column = leases.c
     is_its = (
@@ -70,13 +70,13 @@ def find_barred_until(tx: ReadTransaction, holding: Holding) -> datetime | None:
 
 
 def save_bar(tx: WriteTransaction, license_id: int, until: datetime) -> None:
-    """Let holders of the license be looked up until then: one of them gets no lease."""
+    """Record that a holder of the license is barred until then, so that its holders are looked up."""
     change = update(lease_counters).where(lease_counters.c.license_id == license_id)
     tx.connection.execute(change.values(barred_until=to_seconds(until)))
 
 
 def count_held(tx: ReadTransaction, license_ids: Iterable[int], now: datetime) -> dict[int, int]:
-    """The numbers of leases that are held now, of those of these licenses that have a counter."""
+    """Return the number of leases held now by each of these licenses, if it has a counter."""
     counters = find_counters(tx, license_ids)
     over: dict[int, int] = {}
     for one in list_over(tx, counters, now) if counters else ():
@@ -87,8 +87,8 @@ def count_held(tx: ReadTransaction, license_ids: Iterable[int], now: datetime) -
 def list_leases(
     tx: ReadTransaction, license_id: int, *, before: tuple[int, str] | None, limit: int
 ) -> list[Lease]:
-    """The license's leases, also those that ended without being released; the newest first. ``before`` is the
-    position of the last lease of the page before: its creation in seconds, and its id.
+    """Return the license's leases, newest first, including those that ended without being released.
+    ``before`` is the position of the last lease on the page before: its creation in seconds, and its ID.
     """
     query = select(*_LEASE).where(leases.c.license_id == license_id)
     if before is not None:
@@ -100,7 +100,7 @@ def list_leases(
 
 
 def count_leases(tx: ReadTransaction, license_id: int) -> int:
-    """The number of the license's leases that are stored; at most ``MAX_COUNTED`` and one are counted."""
+    """Return the number of the license's stored leases; counts up to ``MAX_COUNTED + 1``."""
     some = select(leases.c.lease_id).where(leases.c.license_id == license_id).limit(MAX_COUNTED + 1)
     return int(tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
 
@@ -131,14 +131,14 @@ def save_leases(tx: WriteTransaction, changed: Iterable[tuple[Lease, Lease]]) ->
 
 
 def delete_leases(tx: WriteTransaction, names: Iterable[tuple[int, str]]) -> None:
-    """Delete the leases with these licenses and ids."""
+    """Delete the leases with these licenses and IDs."""
     rows = [{"where_license_id": license_id, "where_lease_id": lease_id} for license_id, lease_id in names]
     _DELETE.execute(tx.connection, rows)
 
 
 def prune(tx: WriteTransaction, kept: Mapping[int, int]) -> None:
-    """Delete the oldest leases that ended without being released, until each of these licenses has at most so
-    many.
+    """Delete the oldest leases that ended without being released, until each of these licenses has at most as
+    many as ``kept`` states.
     """
     for license_id, most in kept.items():
         tx.connection.execute(_PRUNE, {"of_license": license_id, "kept": most})
@@ -151,7 +151,7 @@ def save_new_counters(tx: WriteTransaction, new: Iterable[LeaseCounter]) -> None
 
 
 def save_counters(tx: WriteTransaction, changed: Iterable[tuple[LeaseCounter, LeaseCounter]]) -> None:
-    """Update counters, each given before and after. Where the bound stays, it is not written."""
+    """Update counters, each given before and after. An unchanged bound is not written."""
     counted: list[Values] = []
     rebound: list[Values] = []
     for before, after in changed:
@@ -165,8 +165,8 @@ def save_counters(tx: WriteTransaction, changed: Iterable[tuple[LeaseCounter, Le
 
 
 def recount_leases(tx: WriteTransaction, license_id: int, limit: int | None) -> list[int] | None:
-    """Set the counter of a locked license to the number of its leases that have not ended; returns what it
-    was and is, None where it was right. ``limit`` is that of the terms.
+    """Set the counter of a locked license to the number of its leases that have not ended; returns [before,
+    after], or None if it was right. ``limit`` is that of the terms.
     """
     is_of = leases.c.license_id == license_id
     count = select(func.count()).select_from(leases).where(is_of, _IS_COUNTED)

@@ -15,30 +15,31 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.model import Terms
 
-#: A license and the id of a lease.
+#: A license and the ID of a lease.
 _Name = tuple[int, str]
-#: Commands, and the numbers of the licenses that each may be about.
+#: Each command, and the IDs of the licenses that it may name.
 _Named = Sequence[tuple[LeaseCommand, Set[int]]]
 
 
 class LeaseWork:
-    """The leases of a batch and their counters. The licenses are locked before anything is loaded here."""
+    """The leases of a batch and their counters. Licenses are locked before their leases are loaded."""
 
     def __init__(self, tx: WriteTransaction) -> None:
         self._tx = tx
-        #: As they are now, by license and id, None once released; as the database has them.
+        #: The leases as they are now, by license and ID (None once released); and as they are in the
+        #: database.
         self._leases: dict[int, dict[str, Lease | None]] = {}
         self._stored: dict[_Name, Lease] = {}
-        #: The numbers of leases that are counted, as they are now; the counters as the database has them.
+        #: The numbers of counted leases as they are now, and the counters as they are in the database.
         self._counts: dict[int, int] = {}
         self._counters: dict[int, LeaseCounter] = {}
         #: The leases that may be over for a command of the batch, by license.
         self._maybe_over: dict[int, list[str]] = {}
-        #: The counted lease of each holder that was looked for.
+        #: The counted lease of each holder that was looked up.
         self._ids: dict[Holding, str | None] = {}
-        #: By license, the leases that end first, as the database has them.
+        #: By license, the leases that end first, as they are in the database.
         self._next_ends: dict[int, list[Lease]] = {}
-        #: The licenses some of whose leases ended without being released.
+        #: The licenses that have leases which ended without being released.
         self._pruned: set[int] = set()
         #: The number of commands.
         self._size = 0
@@ -46,7 +47,7 @@ class LeaseWork:
     def load(
         self, named: _Named, activations: Mapping[int, Mapping[str, Activation]], latest: datetime
     ) -> None:
-        """Load what these commands need, which are decided at this moment or before. ``activations`` has
+        """Load what these commands need, which are decided at this moment or earlier. ``activations`` has
         those of the devices that they name, by license and token.
         """
         if not named:
@@ -83,37 +84,37 @@ class LeaseWork:
     # --- what handlers ask and change -------------------------------------------------------------
 
     def find_lease(self, license: License, lease_id: str) -> Lease | None:
-        """A lease that a command of the batch names."""
+        """Return a lease that a command of the batch names."""
         return self._leases.get(license.id, {}).get(lease_id)
 
     def find_current(self, license: License, activation_id: int | None, holder: str) -> Lease | None:
-        """The counted lease of a holder on a device."""
+        """Return the counted lease of a holder on a device."""
         holding = (license.id, activation_id or 0, holder)
         if holding not in self._ids and license.id in self._counters:
-            # Only where the device has become another one in this batch.
+            # Needed only if the device's record changed in this batch.
             self._load_holders({holding})
         lease_id = self._ids.get(holding)
         lease = None if lease_id is None else self._leases[license.id][lease_id]
         return lease if lease is not None and lease.ended_at is None else None
 
     def find_barred_until(self, new: Lease) -> datetime | None:
-        """Until when the holder of a new lease gets none, because the customer has ended one."""
+        """Return until when the holder of a new lease gets none, because the customer ended one."""
         counter = self._counters.get(new.license_id)
         if counter is None or counter.barred_until is None or counter.barred_until <= new.created_at:
             return None
         return store.find_barred_until(self._tx, _holding_of(new))
 
     def has_any(self, license_id: int) -> bool:
-        """Whether the license gives leases, or has ever given one."""
+        """Whether the license grants leases, or ever granted one."""
         return license_id in self._counts or bool(store.find_counters(self._tx, [license_id]))
 
     def count(self, license: License) -> int:
-        """The number of the license's leases that are counted."""
+        """Return the number of the license's counted leases."""
         counter = self._counters.get(license.id)
         return self._counts.get(license.id, 0 if counter is None else counter.held)
 
     def end_over(self, license: License, now: datetime) -> Sequence[Lease]:
-        """Count the license's leases that are over no more; returns them."""
+        """End the license's leases that are over, and stop counting them; returns them."""
         candidates = self._maybe_over.get(license.id)
         if not candidates:
             return []
@@ -130,8 +131,8 @@ class LeaseWork:
         return ended
 
     def held(self, license: License, terms: Terms, *, is_place_needed: bool) -> HeldLeases:
-        """The number of the license's leases that are counted; where a place is needed and all are held, also
-        the next end.
+        """Return the number of the license's counted leases; if a place is needed and none is free, also the
+        next end.
         """
         count = self.count(license)
         if not is_place_needed or count < (terms.max_leases or 0):
@@ -141,7 +142,7 @@ class LeaseWork:
     def _find_next_end(self, license_id: int) -> datetime | None:
         known = self._leases.get(license_id, {})
         if license_id not in self._next_ends:
-            # Each later command of the batch makes at most one more of these leases known.
+            # Each later command of the batch adds at most one of these leases to the known ones.
             most = len(known) + self._size
             self._next_ends[license_id] = store.list_next_ends(self._tx, license_id, most)
         ends = [one.expires_at for one in known.values() if one is not None and one.ended_at is None]
@@ -149,14 +150,14 @@ class LeaseWork:
         return min(ends, default=None)
 
     def set_leased(self, leased: Leased) -> None:
-        """A lease that was taken or renewed, and the number that is counted now."""
+        """Store a lease that was taken or renewed, and the number of counted leases."""
         self._counts[leased.lease.license_id] = leased.count
         self._set(leased.lease)
 
     def end(
         self, license: License, lease: Lease, now: datetime, *, barred_until: datetime | None = None
     ) -> None:
-        """End a lease that is counted, before its time; its holder gets none before ``barred_until``."""
+        """End a counted lease early; its holder gets no other before ``barred_until``."""
         self._counts[license.id] = self.count(license) - 1
         self._set(rules.end(lease, now, barred_until))
         if barred_until is not None:
@@ -164,7 +165,7 @@ class LeaseWork:
         self._pruned.add(license.id)
 
     def release(self, license: License, lease: Lease) -> None:
-        """Delete a lease; it is counted no more."""
+        """Delete a lease, and stop counting it."""
         self._counts[license.id] = rules.release(lease, self.count(license))
         self._leases[license.id][lease.lease_id] = None
         self._forget_holder(lease)
@@ -189,8 +190,8 @@ class LeaseWork:
     # --- saving -----------------------------------------------------------------------------------
 
     def save(self, licenses: Mapping[int, License], changed: Iterable[tuple[License, License]]) -> None:
-        """Write what changed. ``licenses`` are those of the batch as they are now, ``changed`` those whose
-        row has changed, as they were loaded and as they are now.
+        """Write the changes. ``licenses`` are those of the batch as they are now, ``changed`` those whose row
+        has changed, each as loaded and as it is now.
         """
         self._save_leases()
         limits = {
@@ -227,7 +228,7 @@ class LeaseWork:
                 yield license_id, lease_id, one
 
     def _save_counters(self, licenses: Mapping[int, License], limits: Mapping[int, int | None]) -> None:
-        """``limits`` are those from before, of the licenses that have another one now."""
+        """Write the counters. ``limits`` are the former limits of licenses whose limit has changed."""
         if unknown := limits.keys() - self._counters.keys():
             self._counters |= store.find_counters(self._tx, unknown)
         new, changed = [], []
@@ -255,7 +256,7 @@ def _holding_of(lease: Lease) -> Holding:
 
 
 def _holding(command: TakeLease, license_id: int, activations: Mapping[str, Activation]) -> Holding:
-    """The holder that a command names, on the license with this number."""
+    """Return the holder that a command names, on the license with this ID."""
     fingerprint = command.device.fingerprint
     own = find_own(activations.values(), fingerprint, command.token)
     return license_id, rules.device_number(own, fingerprint) or 0, command.holder

@@ -18,19 +18,19 @@ from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import Written, merge_terms, to_text, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 
-#: What the event of a deleted license keeps of it, beside its order and status.
+#: Fields kept in the event of a deleted license, besides its order and status.
 _KEPT = ("product_id", "policy_id", "customer_id", *model.OWN_FIELDS, "expires_at", "times_activated_max")
 
 
 def show_key(work: LicenseWork, command: model.ShowKey) -> model.License:
-    """Return a license whose key is shown, and record that."""
+    """Return the license whose key is to be shown, and record an event."""
     license = work.get_license(command)
     work.record_license_event("license.key_shown", license, command)
     return license
 
 
 def create(work: LicenseWork, command: model.CreateLicense) -> LicenseRecord:
-    """Make a license with a key that no other has."""
+    """Make a license with a key. Raises ``LicenseKeyTaken``."""
     if work.has_license(command.key):
         raise e.LicenseKeyTaken
     license = new_license(
@@ -54,8 +54,8 @@ def new_license(
     order_id: int | None = None,
     **fields: Any,
 ) -> model.License:
-    """Add a license to the unit of work, with what the command states, and other ``fields``. ``order_id``
-    takes the place of the command's.
+    """Add a license to the unit of work, with the values of the command and other ``fields``. ``order_id``
+    overrides the command's.
     """
     context = command.context
     license = model.License(
@@ -100,8 +100,8 @@ def update(work: LicenseWork, command: model.UpdateLicense) -> LicenseRecord:
 
 
 def apply_terms(work: LicenseWork, command: model.ApplyTerms) -> LicenseRecord:
-    """Change members of a license's terms, for its quantity. Raises ``NothingToChange`` where it has them
-    already, ``SetByHand`` where all that would change was set by hand.
+    """Change members of a license's terms, for its quantity. Raises ``NothingToChange`` if none differs,
+    ``SetByHand`` if all that differ are set by hand.
     """
     license = work.get_license(command)
     written = rules.apply_members(license, command.terms, is_forced=command.overwrite)
@@ -117,7 +117,7 @@ def apply_terms(work: LicenseWork, command: model.ApplyTerms) -> LicenseRecord:
 def list_rule_changes(
     license: model.License, changes: Mapping[str, Any], written: Written | None
 ) -> dict[str, Any]:
-    """The fields of a license that are other ones after these changes, and after what a rule has written."""
+    """Return the fields of a license that differ after these changes and those that a rule has written."""
     fields = {} if written is None else fields_of(written.terms) | {"rule_terms": written.rule_terms}
     return {name: one for name, one in {**fields, **changes}.items() if getattr(license, name) != one}
 
@@ -125,7 +125,7 @@ def list_rule_changes(
 def change_by_rule(
     work: LicenseWork, command: model.LicenseCommand, license: model.License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
-    """Change these fields, by a rule (a sale, a policy) and not by hand, and record that."""
+    """Change these fields by a rule (a sale, a policy), not by hand, and record events."""
     if not changes:
         return LicenseRecord(license)
     record = apply_changes(work, command, license, {"rule_terms": license.rule_terms, **changes})
@@ -149,9 +149,9 @@ def _record_renewal(
 def apply_changes(
     work: LicenseWork, command: model.LicenseCommand, license: model.License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
-    """Change these fields of a license, by hand where they do not set ``rule_terms``, and record that."""
+    """Change these fields of a license, by hand unless they include ``rule_terms``, and record an event."""
     if "order_id" in changes:
-        # It takes the place of what was known of another order.
+        # A new ID invalidates the details of the former order.
         changes = {"order_details": None, **changes}
     changed = replace(
         license, **changes, updated_at=command.context.now, updated_by=command.context.api_key_id
@@ -166,7 +166,7 @@ def apply_changes(
 
 
 def _change_order(work: LicenseWork, license: model.License, patch: Mapping[str, Any]) -> model.Order:
-    """The license's order after a merge patch."""
+    """Apply a merge patch to the license's order. Raises ``OrderLineTaken``."""
     order = replace(model.order_of(license), **{name: one for name, one in patch.items() if one is not None})
     usual = {name: getattr(model.Order(), name) for name, one in patch.items() if one is None}
     order = replace(order, **usual)
@@ -179,7 +179,7 @@ def _change_order(work: LicenseWork, license: model.License, patch: Mapping[str,
 
 
 def fields_of(terms: Terms) -> dict[str, Any]:
-    """The fields of ``License`` that store these terms."""
+    """Return the fields of ``License`` that store these terms."""
     return {
         "times_activated_max": terms.max_activations,
         "valid_for_days": terms.valid_for_days,
@@ -191,7 +191,7 @@ def delete(work: LicenseWork, command: model.DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
     work.delete_license(license, command.context.now)
-    # Events are shown to API keys for one product, when the license is gone, too.
+    # API keys for one product see its events even after the license is deleted.
     kept = {name: getattr(license, name) for name in _KEPT if getattr(license, name) is not None}
     details = {
         "key": crypto.mask(license.key),
@@ -203,8 +203,8 @@ def delete(work: LicenseWork, command: model.DeleteLicense) -> None:
 
 
 def _differences(before: model.License, after: model.License, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The changed fields, as [before, after]: keys masked, terms one by one; of metadata, only that it
-    changed.
+    """Return the changed fields, as [before, after]: keys masked, each term separately; of metadata and an
+    order's details, only that they changed.
     """
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
     changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -222,14 +222,14 @@ def _differences(before: model.License, after: model.License, names: Mapping[str
 
 
 def _different_terms(before: Terms, after: Terms) -> dict[str, Any]:
-    """The terms that differ, as [before, after], but for those that are fields of ``License``."""
+    """Return the terms that differ, as [before, after], except those that are fields of ``License``."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     pairs = {name: [old[name], new[name]] for name in old.keys() - {"max_activations", "valid_for_days"}}
     return {name: pair for name, pair in sorted(pairs.items()) if pair[0] != pair[1]}
 
 
 def extend(work: LicenseWork, command: model.ExtendLicense) -> LicenseRecord:
-    """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
+    """Move the expiry to a later moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
     given = ("days", "months", "zone", "is_from_now", "is_from_later")
     by = {name: getattr(command, name) for name in given}

@@ -1,7 +1,7 @@
-"""Licenses, and the commands about them. All of them are frozen: a change makes a new one.
+"""Licenses and their commands. All are frozen: a change makes a new instance.
 
-Times are aware datetimes in UTC, in whole seconds. Numbers that come from the vendor's shop (orders,
-products, users) are kept as they came and never looked up.
+Times are aware datetimes in UTC, in whole seconds. IDs from the vendor's shop (orders, products, customers)
+are stored as received and never looked up.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from keywright.core.errors import InvalidStatus
 from keywright.core.fields import ExternalId, Fields, about
 from keywright.core.parsing import MAX_ID
 
-#: A number as it is written everywhere: no two texts are the same number.
+#: An integer in canonical form: no two texts denote the same one.
 _NUMBER = re.compile("0|[1-9][0-9]{0,18}")
 
 
 class Status(IntEnum):
-    """The decision of a person or a shop about a license. The numbers are the wire format's."""
+    """What a person or a shop decided about a license. The values are those of the wire format."""
 
     SOLD = 1
     DELIVERED = 2
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 
 class LicenseSource(IntEnum):
-    """The origin of a license. The numbers are the wire format's."""
+    """The origin of a license. The values are those of the wire format."""
 
     GENERATOR = 1
     IMPORT = 2
@@ -53,8 +53,8 @@ class LicenseSource(IntEnum):
 
 
 class LicenseFields(Fields):
-    """What a vendor may set of a license and no rule decides. The API, the terminal, the pages, the history,
-    exports and imports read these members; ``License`` stores each by its name, and ``ShownFields`` shows it.
+    """The fields of a license that only the vendor sets. The API, the terminal, the pages, the history,
+    exports and imports iterate over them; ``License`` stores each by its name, and ``ShownFields`` shows it.
     """
 
     external_id: (
@@ -73,26 +73,25 @@ class LicenseFields(Fields):
 
 
 class ShownFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The same as they are shown and imported."""
+    """``LicenseFields`` as they are shown and imported."""
 
     external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")] = None
 
 
-#: The names of these fields.
+#: The names of ``LicenseFields``.
 OWN_FIELDS = LicenseFields.__struct_fields__
 
 
 class License(msgspec.Struct, frozen=True, gc=False):
-    """The right to run a program in ``times_activated_max`` places; None is no limit.
+    """The right to run a program in ``times_activated_max`` places; None means no limit.
 
-    ``times_activated`` counts its active records that take a place, ``uncounted_count`` those that take
-    none, and ``deactivated_count`` those that were given up and are still kept. ``metadata``, ``terms`` and
-    ``order_details`` are the texts of JSON objects: ``terms`` has those that are not the default and have
-    no field (see ``terms.rules.parse_terms``), ``order_details`` is set for orders that are more than a
-    number (see ``order_of``). ``quantity`` is how many units it was sold for; ``rule_terms`` is the text of
-    a JSON object, too: of terms that were set by hand, the values that a rule (a sale, its policy) last
-    wrote. ``external_id`` is the ID of another system
-    of the vendor.
+    ``times_activated`` counts the active records that take a place, ``uncounted_count`` those that take none,
+    and ``deactivated_count`` those that were given up and are still kept. ``metadata``, ``terms``,
+    ``order_details`` and ``rule_terms`` are JSON objects as text: ``terms`` has the terms that differ from
+    the default and have no field (see ``terms.rules.parse_terms``), ``order_details`` is set for orders that
+    are more than a number (see ``order_of``), and ``rule_terms`` has, for terms set by hand, the values that
+    a rule (a sale, the policy) last wrote. ``quantity`` is the number of units sold, ``external_id`` the ID
+    in another system of the vendor.
     """
 
     id: int
@@ -122,19 +121,19 @@ class License(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def active_count(self) -> int:
-        """Its active records, also those that take no place."""
+        """The number of active records, including those that take no place."""
         return self.times_activated + self.uncounted_count
 
     @property
     def record_count(self) -> int:
-        """All of its records."""
+        """The number of all records."""
         return self.active_count + self.deactivated_count
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The order line that a license was sold with; ``source`` is the shop, ``index`` counts the line's
-    licenses from 0; of a bundle, ``policy_id`` tells its licenses apart from the first one's. No two licenses
-    are of the same line, index and policy.
+    """The order line that a license was sold with. ``source`` is the shop; ``index`` counts the line's
+    licenses from 0; in a bundle, ``policy_id`` distinguishes the other licenses from the first. Line, index
+    and policy together are unique.
     """
 
     source: str = ""
@@ -145,13 +144,13 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def number(self) -> int | None:
-        """Its ID, where that is a number, as v2 shows it."""
+        """The ID as an integer, as v2 shows it; None if it is not one."""
         text = self.id or ""
         return int(text) if _NUMBER.fullmatch(text) and int(text) <= MAX_ID else None
 
 
 class LicenseFilter(msgspec.Struct, frozen=True):
-    """Which licenses a list is about; None is any."""
+    """The conditions of a list of licenses; None matches any."""
 
     status: int | None = None
     product_id: int | None = None
@@ -161,7 +160,7 @@ class LicenseFilter(msgspec.Struct, frozen=True):
 
 
 def own_fields(license: License) -> dict[str, Any]:
-    """The fields that ``LicenseFields`` declares."""
+    """Return the fields that ``LicenseFields`` declares."""
     return {name: getattr(license, name) for name in OWN_FIELDS}
 
 
@@ -174,14 +173,14 @@ def order_of(license: License) -> Order:
 
 
 def read_order(number: int | None, details: str | None) -> Order:
-    """The order that these fields of ``License`` state."""
+    """Build an order from these fields of ``License``."""
     if details is not None:
         return _decode_order(details)
     return Order(id=None if number is None else str(number))
 
 
 def order_fields(order: Order) -> dict[str, int | str | None]:
-    """The fields of ``License`` that store this order."""
+    """Return the fields of ``License`` that store this order."""
     number = order.number
     is_number_alone = order == Order(id=order.id) and (order.id is None or number is not None)
     details = None if is_number_alone else msgspec.json.encode(order).decode()
@@ -189,7 +188,7 @@ def order_fields(order: Order) -> dict[str, int | str | None]:
 
 
 def order_line_hash(order: Order) -> bytes | None:
-    """The hash that no two licenses have; None for an order without a line."""
+    """Return the hash that is unique among licenses; None for an order without a line."""
     if order.line is None:
         return None
     of_bundle = [] if order.policy_id is None else [order.policy_id]
@@ -198,7 +197,7 @@ def order_line_hash(order: Order) -> bytes | None:
 
 
 def parse_status(value: object) -> Status:
-    """A status by its name in any case or its number. Raises ``InvalidStatus``."""
+    """Parse a status from its name, in any case, or its number. Raises ``InvalidStatus``."""
     text = str(value).strip() if isinstance(value, str | int) and str(value).isascii() else ""
     if re.fullmatch(r"[1-5]", text):
         return Status(int(text))
@@ -209,7 +208,7 @@ def parse_status(value: object) -> Status:
 
 
 class LicenseCommand(Command, frozen=True, kw_only=True):
-    """A request to change a license, which is named by its key or by its id.
+    """A request to change a license, which is named by its key or ID.
 
     With ``only_product_id``, licenses of other products do not exist for the caller.
     """
@@ -243,13 +242,13 @@ class CreateLicense(NewLicenseCommand, frozen=True, kw_only=True):
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The license that may have the key already."""
+        """The license that may already have the key."""
         return (self.key,)
 
 
 class UpdateLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``License``; ``terms``, ``order`` (with the fields
-    of ``Order``) and ``metadata`` are JSON merge patches.
+    """Change the given fields, named as in ``License``; ``terms``, ``order`` (fields of ``Order``) and
+    ``metadata`` are JSON merge patches.
     """
 
     changes: Mapping[str, Any] = {}
@@ -259,14 +258,14 @@ class UpdateLicense(LicenseCommand, frozen=True, kw_only=True):
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The license, and the one that may have the new key already."""
+        """The license, and the one that may already have the new key."""
         new_key = self.changes.get("key")
         return (self.license,) if new_key is None else (self.license, new_key)
 
 
 class ApplyTerms(LicenseCommand, frozen=True, kw_only=True):
-    """Give the license these members of its policy's terms, as JSON, for its quantity; all others stay, and
-    those that were set by hand, but with ``overwrite``.
+    """Set these members of the license's terms, which are JSON from its policy, for its quantity. Members set
+    by hand change only with ``overwrite``; all others stay.
     """
 
     terms: Mapping[str, Any]
@@ -282,8 +281,8 @@ class ShowKey(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ExtendLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Move the expiry this many days and months (of the time zone) after the present one, after ``now``, or
-    after the later of both; or to the moment ``until``.
+    """Move the expiry to this many days and months (in the time zone) after the present one, after ``now``,
+    or after the later of both; or move it to ``until``.
     """
 
     days: int = 0
@@ -300,21 +299,21 @@ class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):
     places: int
 
 
-#: The licenses that are given a new key, by that key.
+#: The keys or IDs of licenses that get a new key, by that key.
 Renames = dict[str | int, list[str | int]]
 
 
 def with_former_names(names: Iterable[str | int], renames: Renames) -> list[str | int]:
-    """These names, and those that licenses have had before they were given one of these."""
+    """Return these names, and the former names of licenses that were renamed to one of these."""
     seen = [*names]
     for name in seen:
-        # Goes on with the names that are added.
+        # The loop also visits the names that it appends.
         seen += [old for old in renames.get(name, ()) if old not in seen]
     return seen
 
 
 def find_renames(commands: Iterable[Command]) -> Renames:
-    """The licenses that commands give a new key, by that key."""
+    """Return the licenses to which commands give a new key, by that key."""
     renames: Renames = {}
     for one in commands:
         if type(one) is UpdateLicense and "key" in one.changes:

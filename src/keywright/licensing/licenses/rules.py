@@ -1,4 +1,4 @@
-"""Rules of a license. Pure: what is known comes in; the new state or a refusal goes out."""
+"""Rules of a license. Pure: they take what is known, and return the new state or raise a refusal."""
 
 from calendar import monthrange
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.terms import rules as terms_rules
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
 
-#: The last moment that the wire format's four-digit year can write.
+#: The last moment that the wire format can express with its four-digit year.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
-#: The life of a signed answer that cannot be kept: a refusal, and every one where the terms ask for it.
+#: The life of a signed answer that cannot be kept: a refusal, or any answer if the terms require that.
 CHECK_SECONDS = 300
 
-#: The number of no product: stands for a code that no product has.
+#: The ID of no product: represents a product code that is unknown.
 NO_PRODUCT = -1
 
 
@@ -27,12 +27,12 @@ def is_expired(license: License, now: datetime) -> bool:
 
 
 def terms_of(license: License) -> Terms:
-    """The license's terms; cheap, as they are cached by their text."""
+    """Return the license's terms; cheap, as they are cached by their text."""
     return terms_rules.parse_terms(license.terms, license.times_activated_max, license.valid_for_days)
 
 
 def grace_until(license: License) -> datetime | None:
-    """The expiry and the days of grace after it; None for a license that never expires."""
+    """Return the end of the days of grace; None for a license that never expires."""
     expires_at = license.expires_at
     return None if expires_at is None else expiry_after(expires_at, terms_of(license).grace_days)
 
@@ -43,10 +43,10 @@ def is_covered(license: License, built_at: datetime | None) -> bool:
 
 
 def valid_until(license: License, terms: Terms, built_at: datetime | None = None) -> datetime | None:
-    """The moment from which the terms refuse the license to this build; None for never.
+    """Return the moment from which the terms refuse the license to this build; None for never.
 
-    Days of grace count where the terms refuse expired licenses; with ``older_versions``, the other builds are
-    refused from the expiry.
+    Days of grace count if the terms refuse expired licenses; with ``older_versions``, builds that are not
+    covered are refused from the expiry on.
     """
     expires_at = license.expires_at
     if expires_at is None or terms.after_expiry is AfterExpiry.ALLOW:
@@ -66,9 +66,9 @@ def signed_until(
     is_file: bool = False,
     ends_at: datetime | None = None,
 ) -> datetime:
-    """The moment from which a signed positive answer is no longer valid. ``days`` is the life that was
-    asked for, None is all that the terms give; a license file (``is_file``) is kept without a lease.
-    ``ends_at`` is an end that the vendor chose, which takes the place of the days.
+    """Return the moment from which a signed positive answer is invalid. ``days`` is the requested life; None
+    means the longest that the terms allow. A license file (``is_file``) is kept without a lease. ``ends_at``
+    is an end that the vendor chose, instead of the days.
     """
     terms = terms_of(license)
     days = terms.offline_days if days is None else min(days, terms.offline_days)
@@ -80,13 +80,13 @@ def signed_until(
     if lease_ends_at is not None:
         ends.append(lease_ends_at)
     elif terms.max_leases is not None and not is_file:
-        # A floating license is kept by those who hold a lease.
+        # Answers about a floating license are kept only with a lease.
         ends.append(check)
     return min(ends)
 
 
 def state(license: License, now: datetime) -> State:
-    """The state of the license; the status comes before the expiry."""
+    """Return the state of the license; the status takes precedence over the expiry."""
     if license.status == Status.DISABLED:
         return State.DISABLED
     if license.status == Status.INACTIVE:
@@ -101,17 +101,17 @@ def state(license: License, now: datetime) -> State:
 
 
 def require_usable(license: License, now: datetime) -> None:
-    """Raise what ``require_in_force`` does, and ``LicenseInactive`` where the terms want a device or a lease:
-    for activations over v2, which knows neither.
+    """Raise what ``require_in_force`` raises, and ``LicenseInactive`` if the terms require a device or a
+    lease: for activations over v2, which knows neither.
     """
     require_in_force(license, now)
-    # Most licenses of v2 have none; this is called for every activation.
+    # Most licenses of v2 have no terms; this runs for every activation.
     if license.terms is not None:
         require_no_device(license)
 
 
 def require_in_force(license: License, now: datetime) -> None:
-    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order: for v2,
+    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, checked in this order: for v2,
     which knows no builds.
     """
     expires_at = license.expires_at
@@ -126,7 +126,7 @@ def require_in_force(license: License, now: datetime) -> None:
 
 
 def require_no_device(license: License) -> None:
-    """Raise ``LicenseInactive`` where the terms want a device, or bound the use by leases alone: for
+    """Raise ``LicenseInactive`` if the terms require a device, or bound the use by leases alone: for
     activations over v2.
     """
     terms = terms_of(license)
@@ -140,13 +140,13 @@ def is_bounded_by_leases(terms: Terms) -> bool:
 
 
 def allows_files(terms: Terms) -> bool:
-    """Whether there are license files: a device with one holds no lease."""
+    """Whether these terms permit license files: a device with a file holds no lease."""
     return terms.offline_days > 0 and not is_bounded_by_leases(terms)
 
 
 def require_activatable(license: License, terms: Terms, now: datetime, built_at: datetime | None) -> None:
-    """Raise ``LicenseDisabled``, ``LicenseInactive``, ``LicenseExpired``, or ``VersionNotCovered`` where the
-    terms cover builds that are older than this one.
+    """Raise ``LicenseDisabled``, ``LicenseInactive``, ``LicenseExpired``, or ``VersionNotCovered`` if the
+    terms cover only builds older than this one.
     """
     if license.status == Status.DISABLED:
         raise e.LicenseDisabled(license.key)
@@ -159,8 +159,8 @@ def require_activatable(license: License, terms: Terms, now: datetime, built_at:
 
 
 def is_other_product(license: License, product_id: int | None) -> bool:
-    """Whether a program named its product, and the license is not for it; None was not named, and
-    ``NO_PRODUCT`` is a code that no product has.
+    """Whether the program named another product than the license's. None: it named no product;
+    ``NO_PRODUCT``: its code is unknown.
     """
     return product_id is not None and product_id != license.product_id
 
@@ -173,34 +173,34 @@ def require_free_place(license: License) -> None:
 
 
 def is_over_limit(license: License) -> bool:
-    """Whether more places are taken than the limit allows: it was lowered, or the license was imported so."""
+    """Whether more places are taken than the limit allows, as after it was lowered or after an import."""
     limit = license.times_activated_max
     return limit is not None and license.times_activated > limit
 
 
 def remaining_activations(license: License) -> int | None:
-    """Free places, or None without a limit; negative after the limit was lowered below what is taken."""
+    """Return the free places, or None without a limit; negative if more are taken than the limit allows."""
     limit = license.times_activated_max
     return None if limit is None else limit - license.times_activated
 
 
 def count_places(license: License) -> dict[str, int]:
-    """The activation count of a license and, if it has one, its limit, as the details of events have them."""
+    """Return the activation count and, if there is one, the limit, for the details of events."""
     count, limit = license.times_activated, license.times_activated_max
     counted = {"activation_count": count}
     return counted if limit is None else counted | {"max_activations": limit}
 
 
 def expiry_after(now: datetime, days: int) -> datetime:
-    """``now`` plus that many days, or the end of time where that is nearer."""
+    """Return ``now`` plus this many days, but no later than the end of time."""
     if not days:
         return now
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
 
 
 def add_months(moment: datetime, months: int) -> datetime:
-    """So many months later, or earlier; on the month's last day where it has no such day. Moments out of the
-    calendar are its first or last year.
+    """Move a moment by this many months, to the last day of a month that is too short. Years outside the
+    calendar become its first or last year.
     """
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     year = min(max(year, 1), MAXYEAR)
@@ -217,8 +217,8 @@ def extended(
     is_from_now: bool = False,
     is_from_later: bool = False,
 ) -> datetime:
-    """The expiry after an extension, as ``ExtendLicense`` asks for it. Months are those of the time zone, so
-    that what ends with a day ends with a day.
+    """Return the expiry after an extension, with the options of ``ExtendLicense``. Months are those of the
+    time zone: an expiry at the end of a day stays at the end of a day.
     """
     begin = license.expires_at
     if begin is None or is_from_now or (is_from_later and now > begin):
@@ -232,8 +232,8 @@ def extended(
 
 
 def require_later(license: License, expires_at: datetime, field: str = "days") -> datetime:
-    """Raise ``NeverExpires``, or ``ExpiresLater`` where this expiry is not later than the license's; it came
-    of this field.
+    """Return the new expiry. Raises ``NeverExpires``, or ``ExpiresLater`` (naming this field) unless it is
+    later than the license's.
     """
     if license.expires_at is None:
         raise e.NeverExpires(license.key)
@@ -243,7 +243,7 @@ def require_later(license: License, expires_at: datetime, field: str = "days") -
 
 
 def is_renewed(before: License, after: License) -> bool:
-    """Whether the license has an end, as before, and it was put off."""
+    """Whether the license had an expiry and got a later one."""
     return (
         before.expires_at is not None
         and after.expires_at is not None
@@ -252,7 +252,7 @@ def is_renewed(before: License, after: License) -> bool:
 
 
 def raised_limit(license: License, places: int) -> int:
-    """The limit with so many more places. Raises ``NoLimit``, ``InvalidParameters``."""
+    """Return the limit with this many more places. Raises ``NoLimit``, ``InvalidParameters``."""
     if license.times_activated_max is None:
         raise e.NoLimit(license.key)
     limit = license.times_activated_max + places
@@ -262,7 +262,9 @@ def raised_limit(license: License, places: int) -> int:
 
 
 def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
-    """The expiry of a license that is made now; None for never, and for days from its first activation."""
+    """Return the expiry of a license made now; None for never, and if its days start with the first
+    activation.
+    """
     if terms.valid_for_days is None or terms.starts is Starts.FIRST_ACTIVATION:
         return None
     return expiry_after(now, terms.valid_for_days)
@@ -271,15 +273,16 @@ def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
 def apply_members(
     license: License, members: Mapping[str, Any], *, is_forced: bool = False
 ) -> terms_rules.Written:
-    """The license's terms with these members of a policy's, for its quantity, as a rule writes them. Raises
-    ``InvalidTerms`` beyond the highest limits.
+    """Let a rule set these members of a policy's terms, for the license's quantity. Raises ``InvalidTerms``
+    beyond the highest limits.
     """
     wanted = multiply_members(members, license.quantity)
     return terms_rules.write_by_rule(terms_of(license), license.rule_terms, wanted, is_forced=is_forced)
 
 
 def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any]:
-    """These members of a policy's terms for so many units. Raises as ``apply_members``."""
+    """Multiply the limits among these members of a policy's terms by a quantity. Raises as ``apply_members``.
+    """
     limits = terms_rules.copy_terms(
         Terms(), {name: one for name, one in members.items() if name in terms_rules.LIMITS}
     )
@@ -288,15 +291,15 @@ def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any
 
 
 def expiry_of_applied(license: License, terms: Terms) -> datetime | None:
-    """The license's expiry with other terms: one that it has stays. Days from the creation give one to a
-    license that has none.
+    """Return the license's expiry under other terms: an existing one stays. Days from the creation set one if
+    the license has none.
     """
     return license.expires_at or expiry_of_new(terms, license.created_at)
 
 
 def expiry_of_activated(license: License, now: datetime) -> datetime | None:
-    """The license's expiry once a place is taken now: the first one starts its days, if its terms ask for
-    it.
+    """Return the license's expiry after a place is taken now: the first place starts the license's days, if
+    its terms count from there.
     """
     days = license.valid_for_days
     if license.expires_at is not None or days is None:

@@ -19,7 +19,7 @@ MAX_CANDIDATES = 2_000
 
 
 def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
-    """The licenses that have these keys, by key."""
+    """Return the licenses with these keys, by key."""
     key_of = tx.key_ring.blind_indexes(keys)
     return {
         key_of[row[KEY_HASH]]: license_of(row, key_of[row[KEY_HASH]])
@@ -28,7 +28,7 @@ def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License
 
 
 def find_rotated(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
-    """The licenses that had these keys before, by the old key, which stands in them."""
+    """Return the licenses that formerly had these keys, by that key, which is also their ``key`` here."""
     key_of = tx.key_ring.blind_indexes(keys)
     return {
         key_of[row[-1]]: license_of(row[:-1], key_of[row[-1]])
@@ -37,27 +37,27 @@ def find_rotated(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]
 
 
 def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
-    """The licenses with these ids, by id, in the order of these ids."""
+    """Return the licenses with these IDs, by ID, in this order."""
     found = {row.id: _unseal(tx, row) for row in _LICENSES_BY_ID.find_rows(tx.connection, license_ids)}
     return {number: found[number] for number in license_ids if number in found}
 
 
 def find_by_folded_key(tx: ReadTransaction, text: str) -> list[License]:
-    """The licenses whose key is this one in any case, with or without dashes; the oldest first."""
+    """Return the licenses whose key equals this one in any case, with or without dashes, oldest first."""
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_folded(text)) is not None]
     found = _find_by_index(tx, licenses.c.key_folded.in_(indexes), limit=MAX_CANDIDATES)
     return [one for one in found if fold_key(one.key) == fold_key(text)]
 
 
 def find_typed(tx: ReadTransaction, key: str) -> License | None:
-    """The license with this key; else the only one whose key it is in another case or with other dashes."""
+    """Return the license with this key; else the only license whose key differs just in case and dashes."""
     exact, similar = find_licenses(tx, [key]).get(key), find_by_folded_key(tx, key)
     return exact or (similar[0] if len(similar) == 1 else None)
 
 
 def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) -> list[License] | None:
-    """The licenses whose key ends so, in any case, without dashes; the oldest first. None where more than
-    ``most`` (by default 2,000) have the same last characters.
+    """Return the licenses whose key ends with this text, in any case, without dashes, oldest first. None if
+    more than ``most`` (by default 2,000) have the same last characters.
     """
     most = MAX_CANDIDATES if most is None else most
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_end(text)) is not None]
@@ -68,7 +68,9 @@ def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) 
 
 
 def find_by_key_start(tx: ReadTransaction, text: str, *, most: int) -> list[License] | None:
-    """The licenses whose key begins so, like ``find_by_key_end``; none for less than eight characters."""
+    """Return the licenses whose key begins with this text, like ``find_by_key_end``; none for less than eight
+    characters.
+    """
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_start(text)) is not None]
     found = _find_by_index(tx, licenses.c.key_start.in_(indexes), limit=most + 1)
     if len(found) > most:
@@ -77,8 +79,8 @@ def find_by_key_start(tx: ReadTransaction, text: str, *, most: int) -> list[Lice
 
 
 def save_key_starts(tx: WriteTransaction, *, after_id: int, limit: int) -> int | None:
-    """Store the index of the beginning of the keys of the next licenses, which older versions do not have.
-    Returns the last license's ID, None at the end.
+    """Index the beginning of the keys of the next licenses, which older versions did not store. Returns the
+    last license's ID, None at the end.
     """
     columns = licenses.c
     query = select(columns.id, columns.sealed_key, columns.key_start).where(columns.id > after_id)
@@ -95,7 +97,7 @@ def _find_by_index(tx: ReadTransaction, is_candidate: ColumnElement[bool], *, li
 
 
 def find_by_order_lines(tx: ReadTransaction, lines: Iterable[bytes]) -> dict[bytes, License]:
-    """The licenses of these order lines, by ``order_line_hash``."""
+    """Return the licenses of these order lines, by ``order_line_hash``."""
     found = _LICENSES_BY_ORDER_LINE.find_rows(tx.connection, lines)
     return {row[-1]: license_of(row[:-2], tx.key_ring.unseal_key(row[-2], row.id)) for row in found}
 
@@ -103,15 +105,15 @@ def find_by_order_lines(tx: ReadTransaction, lines: Iterable[bytes]) -> dict[byt
 def list_licenses(
     tx: ReadTransaction, where: LicenseFilter, *, after_id: int = 0, skip: int = 0, limit: int
 ) -> list[License]:
-    """The next matching licenses, oldest first, after this id and without the first ``skip`` of them."""
+    """Return the next matching licenses after this ID, oldest first, without the first ``skip``."""
     conditions, is_after = _conditions(where), licenses.c.id > after_id
     if skip:
-        # Skipped as ids, which an index has, and not as whole rows.
+        # Skips IDs, which an index has, instead of whole rows.
         ids = select(licenses.c.id).where(is_after, *conditions).order_by(licenses.c.id)
         is_after = licenses.c.id >= ids.offset(skip).limit(1).scalar_subquery()
     if where.customer_id is not None:
-        # As ids, too: PostgreSQL would read licenses in their order until there are enough of a customer who
-        # has many, and those of one who bought them yesterday are the last.
+        # Selects IDs, too: for a customer with many licenses, PostgreSQL would scan all licenses in ID order
+        # until it has found enough, and recent ones are last.
         ids = select(licenses.c.id).where(is_after, *conditions).order_by(licenses.c.id)
         is_after = licenses.c.id.in_(ids.limit(limit))
     query = select(*_SEALED).where(is_after, *conditions).order_by(licenses.c.id).limit(limit)
@@ -119,7 +121,7 @@ def list_licenses(
 
 
 def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | None = None) -> int:
-    """The number of matching licenses; no more than ``most`` are counted."""
+    """Count the matching licenses, up to ``most``."""
     some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
@@ -129,7 +131,7 @@ def _unseal(tx: ReadTransaction, row: Row[Any]) -> License:
 
 
 def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[License]:
-    """The licenses that have these keys or ids, locked in id order until the end."""
+    """Return the licenses with these keys or IDs, locked in ID order until the end of the transaction."""
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     ids = [name for name in names if isinstance(name, int)]
     if not ids:
@@ -137,7 +139,7 @@ def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[Lice
             license_of(row, key_of[row[KEY_HASH]]) for row in LICENSES_LOCKED.find_rows(tx.connection, key_of)
         ]
     if key_of:
-        # In one statement: batches must not lock crosswise.
+        # In one statement, so that batches cannot deadlock.
         ids += [row[_ID] for row in LICENSES_WITH.find_rows(tx.connection, key_of)]
     rows = LICENSES_LOCKED_BY_ID.find_rows(tx.connection, sorted({*ids}))
     unseal = tx.key_ring.unseal_key
@@ -145,8 +147,8 @@ def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[Lice
 
 
 def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str | int, str]:
-    """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
-    those transactions, by key or id. Nothing is locked, and nothing waited for.
+    """Find which of these licenses are held by another transaction that waits for no lock itself: return the
+    IDs of those transactions, by key or ID. Neither locks nor waits; nothing is found on SQLite.
     """
     if not tx.is_postgres:
         return {}
@@ -159,7 +161,7 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
 def save_new_licenses(
     tx: WriteTransaction, new: Sequence[License], *, imported: Collection[int] = ()
 ) -> None:
-    """Insert; the database rejects a key that is taken. ``imported`` as in ``save_licenses``."""
+    """Insert licenses; the database rejects a key that is taken. ``imported`` as in ``save_licenses``."""
     values = [_license_values(tx, one, None) | {"id": one.id} | _room(one, imported) for one in new]
     INSERT_LICENSES.execute(tx.connection, values)
     _refuse_other_fingerprints(tx, new)
@@ -168,11 +170,10 @@ def save_new_licenses(
 def save_licenses(
     tx: WriteTransaction, changed: Iterable[tuple[License, License]], *, imported: Collection[int] = ()
 ) -> None:
-    """Update licenses, each given as it was loaded and as it is now; the database rejects a key that is
-    taken, and a counter above the limit that it had before, but of the ``imported`` licenses (ids).
+    """Update licenses, each given as loaded and as changed. The database rejects a key that is taken, and a
+    counter above the limit that it had before, except for the ``imported`` licenses (IDs).
 
-    Taking and giving up places, which is most of what happens, writes few columns; any other change writes
-    every column.
+    Taking and giving up places, the most frequent change, writes few columns; any other change writes all.
     """
     values: dict[BulkWrite, list[Values]] = {}
     rewritten = []
@@ -201,8 +202,8 @@ def save_licenses(
 
 
 def _with_places_of(before: License, after: License) -> License:
-    """A changed license with what taking and giving up places changes as it was before. The first place that
-    is taken may begin the license's time.
+    """Return a changed license with the former values of what taking and giving up places changes. The first
+    place taken may set the expiry.
     """
     is_begun = before.expires_at is None and after.times_activated > before.times_activated
     return replace(
@@ -227,7 +228,7 @@ def _rewrite(
 
 
 def save_rotated_keys(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
-    """Keep the keys that these licenses had before."""
+    """Store the former keys of these licenses."""
     values = [
         {
             "license_id": after.id,
@@ -242,8 +243,8 @@ def save_rotated_keys(tx: WriteTransaction, changed: Sequence[tuple[License, Lic
 
 def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License]) -> None:
     """Raise ``StoreConflict`` for a key that another license has under the other secret. The table's
-    constraint holds for each secret by itself; nothing is written with the other one any more, so what
-    is not found now cannot come.
+    constraint covers each secret separately; nothing is written with the other one any more, so a key that is
+    not found now cannot appear.
     """
     if len(tx.key_ring.rings) == 1 or not written:
         return
@@ -254,9 +255,7 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
 
 
 def _room(license: License, imported: Collection[int]) -> Values:
-    """The places of a license that was imported: those that it comes with, where they are more than its
-    limit.
-    """
+    """Return the ``places`` of an imported license: its limit, or its activation count if that is higher."""
     limit = license.times_activated_max
     if limit is None or license.id not in imported:
         return {}
@@ -268,7 +267,7 @@ def _license_values(tx: WriteTransaction, license: License, before: License | No
 
 
 def new_license_values(tx: WriteTransaction, license: License) -> Values:
-    """The columns of a license with its key sealed, but for its ID and its places."""
+    """Return the columns of a license with its key sealed, except its ID and places."""
     return license_values(license) | {
         "key_hmac": tx.sealing.blind_index(license.key),
         "sealed_key": tx.sealing.seal_key(license.key, license.id),
@@ -279,7 +278,8 @@ def new_license_values(tx: WriteTransaction, license: License) -> Values:
 
 
 _NAMES = License.__struct_fields__
-#: The columns that ``license_of`` reads: one for each field, in their order. In the key's place is its hash.
+#: The columns that ``license_of`` reads: one per field, in that order, with the key's hash instead of the
+#: key.
 LICENSE = [licenses.c["key_hmac" if name == "key" else name] for name in _NAMES]
 _SEALED = [*LICENSE, licenses.c.sealed_key]
 _ID, KEY_HASH = map(_NAMES.index, ("id", "key"))
@@ -288,7 +288,7 @@ _EXPIRES, _CREATED, _UPDATED = map(_NAMES.index, _TIMES)
 
 
 def license_of(row: Sequence[Any], key: str) -> License:
-    """The license of a row of ``LICENSE``, whose key is known already."""
+    """Build the license of a row of ``LICENSE`` whose key is known."""
     values = [*row]
     values[KEY_HASH] = key
     if values[_EXPIRES] is not None:
@@ -298,14 +298,14 @@ def license_of(row: Sequence[Any], key: str) -> License:
 
 
 def license_values(license: License) -> Values:
-    """The columns that a change of a license may touch, and what is in them now."""
+    """Return the columns that a change of a license may touch, with their values."""
     values = asdict(license) | {name: to_optional_seconds(getattr(license, name)) for name in _TIMES}
     del values["id"], values["key"]
     return values | _order_columns(license)
 
 
 def _order_columns(license: License) -> Values:
-    """The columns by which an order that is more than a number is found."""
+    """Return the columns that index an order which is more than a number."""
     if license.order_details is None:
         return {"order_ref": None, "order_line_hash": None}
     order = order_of(license)
@@ -316,7 +316,7 @@ def _order_columns(license: License) -> Values:
 
 
 def counter_values(license: License) -> Values:
-    """The columns that taking a place changes."""
+    """Return the columns that taking a place changes."""
     return {
         "where_id": license.id,
         "times_activated": license.times_activated,
@@ -325,10 +325,10 @@ def counter_values(license: License) -> Values:
 
 
 def places(after: License, before: License | None) -> int | None:
-    """The most that ``times_activated`` may be from now on; None without a limit.
+    """Return the most that ``times_activated`` may be from now on; None without a limit.
 
-    It is the limit, or what was taken already when the limit was lowered below it: no more than the
-    license as it was ``before`` allowed.
+    It is the limit, or what was already taken when the limit was lowered below it: no more than the license
+    as it was ``before`` allowed.
     """
     limit = after.times_activated_max
     if limit is None or before is None:
@@ -344,12 +344,12 @@ LICENSES_ROTATED = Lookup(
     select(*LICENSE, rotated_keys.c.key_hmac).join(rotated_keys, rotated_keys.c.license_id == licenses.c.id),
     rotated_keys.c.key_hmac,
 )
-#: In id order, so that two batches cannot lock crosswise.
+#: In ID order, so that two batches cannot deadlock.
 LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.key_hmac)
 LICENSES_LOCKED_BY_ID = Lookup(select(*_SEALED).order_by(licenses.c.id).with_for_update(), licenses.c.id)
 _LICENSES_BY_ID = Lookup(select(*_SEALED), licenses.c.id)
 _LICENSES_BY_ORDER_LINE = Lookup(select(*_SEALED, licenses.c.order_line_hash), licenses.c.order_line_hash)
-#: A key may be taken into use again, and replaced again.
+#: An upsert: a license may get a former key again, and lose it again.
 INSERT_ROTATED = bulk_upsert(rotated_keys, ["license_id", "key_hmac"], largest=["rotated_at"])
 
 _LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
@@ -357,9 +357,9 @@ _HELD, _WANTED = (
     table("pg_locks", *map(column, ("locktype", "transactionid", "pid", "granted"))).alias(name)
     for name in ("held", "wanted_elsewhere")
 )
-#: The transactions that hold these licenses and do not themselves wait for a lock: a batch that waits holds
-#: what it has locked so far, and is over soon. A row names the transaction that has locked it last, and a
-#: transaction holds its own number until its end. Only for PostgreSQL.
+#: The transactions that hold these licenses and do not wait for a lock themselves: a waiting batch holds what
+#: it has locked so far, and ends soon. A row's ``xmax`` is the transaction that locked it last, and a
+#: transaction holds its own ID until its end. PostgreSQL only.
 _HOLDERS = select(licenses.c.key_hmac, licenses.c.id, cast(_LOCKER, Text)).where(
     select(1)
     .where(
@@ -372,7 +372,7 @@ _HOLDERS = select(licenses.c.key_hmac, licenses.c.id, cast(_LOCKER, Text)).where
 )
 HOLDERS, HOLDERS_BY_ID = Lookup(_HOLDERS, licenses.c.key_hmac), Lookup(_HOLDERS, licenses.c.id)
 
-#: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
+#: Without ``expires_at``, which is indexed: SQLite would write to the index even if nothing changes.
 _COUNTER = ("times_activated", "updated_at")
 
 INSERT_LICENSES = bulk_insert(licenses)

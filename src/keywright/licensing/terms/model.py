@@ -10,7 +10,7 @@ import msgspec
 from keywright.core.fields import about
 from keywright.core.parsing import MAX_COUNT
 
-#: The most new devices that terms may count: each activation reads them.
+#: Maximum of ``new_devices``: each activation reads that many devices.
 MAX_NEW_DEVICES = 1_000
 #: A hundred years.
 MAX_DAYS = 36_500
@@ -19,7 +19,7 @@ MAX_UNSEEN_DAYS = 3_650
 #: A year.
 MAX_SECONDS = 31_536_000
 MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
-#: The most activations of a license that take no place.
+#: Maximum of ``max_uncounted``: activations of a license that take no place.
 MAX_UNCOUNTED = 50
 
 
@@ -54,15 +54,15 @@ class Transferable(StrEnum):
 
 
 class WhenFull(StrEnum):
-    """What a new device on a full license meets: a refusal, or the place of a device unseen for long."""
+    """What happens to a new device on a full license: it is refused, or replaces a device unseen for long."""
 
     REFUSE = "refuse"
     REPLACE_UNSEEN = "replace_unseen"
 
 
 class Period(StrEnum):
-    """A meter counts per calendar period in UTC, or per month or year from the creation of the license;
-    ``license`` never starts again.
+    """The period of a meter: a calendar period in UTC, a month or year counted from the license's creation,
+    or with ``license`` the whole life of the license.
     """
 
     DAY = "day"
@@ -74,14 +74,14 @@ class Period(StrEnum):
 
 
 class Overage(StrEnum):
-    """Use beyond a meter's limit is refused, or counted."""
+    """Whether use beyond a meter's limit is refused or counted."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """So many within any `per_days` times 24 hours."""
+    """At most ``count`` within any ``per_days`` times 24 hours."""
 
     count: Annotated[int, about("How many.", 3)]
     per_days: Annotated[int, about("The days.", 30)]
@@ -104,8 +104,8 @@ _DAYS, _COUNT = (0, MAX_DAYS), (1, MAX_COUNT)
 class Terms(msgspec.Struct, frozen=True, gc=False):
     """The terms of a license."""
 
-    # The bounds are for what is set: what is stored may be older than they are. ``unseen_days`` is set with
-    # ``replace_unseen``, an allowance with ``devices_visible``.
+    # The bounds apply to input: stored terms may predate them. ``replace_unseen`` requires ``unseen_days``,
+    # ``devices_visible`` an allowance.
 
     max_activations: Annotated[
         int | None,
@@ -280,8 +280,8 @@ _ALLOWANCE = re.compile(r"(\d+)\s*/\s*(\d+)")
 
 
 def parse_meter(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the members of ``NAME=LIMIT/PERIOD`` or ``NAME=LIMIT/PERIOD:allow``. Raises
-    ``ValueError``.
+    """Parse ``NAME=LIMIT/PERIOD``, optionally with ``:allow`` or ``:refuse``, into the name and the meter's
+    members. Raises ``ValueError``.
     """
     match = _METER.fullmatch(text.strip())
     if match is None:
@@ -292,7 +292,7 @@ def parse_meter(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_allowance(text: str) -> dict[str, int]:
-    """The members of ``COUNT/DAYS``. Raises ``ValueError``."""
+    """Parse ``COUNT/DAYS`` into its members. Raises ``ValueError``."""
     match = _ALLOWANCE.fullmatch(text.strip())
     if match is None:
         raise ValueError("must look like 3/30: so many within so many days")

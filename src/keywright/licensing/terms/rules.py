@@ -1,4 +1,4 @@
-"""Terms as texts of the database, and changes to them. Pure."""
+"""Convert terms to and from the text in the database, and change them. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from keywright.core.nouns import Member, list_members
 from keywright.licensing.terms import model
 
 MAX_ENTITLEMENTS, MAX_METERS = 100, 20
-#: The largest limit of a meter: every reader of JSON reads it exactly.
+#: The largest limit of a meter: an integer that every JSON parser reads exactly.
 MAX_METER_LIMIT = 2**53 - 1
 
 #: The terms that a quantity multiplies.
@@ -31,25 +31,26 @@ _HOST_IN_WORDS = (
     "three '*'; other letters as punycode"
 )
 
-#: Only so many faults are named, and only so much of an unknown name.
+#: The most errors reported, and the most characters shown of an unknown name.
 MAX_ERRORS, MAX_NAME = 100, 200
 
-#: The names of members that had another one.
+#: The current names of renamed members, by their former names.
 _NEW_NAMES = {"portal_releases": "portal_removals"}
-#: Takes a value, its pointer, and the list for faults; returns what becomes of the value.
+#: Parses a value: takes it, its JSON Pointer and the list to append errors to; returns the parsed value.
 _Reader = Callable[[Any, str, list[FieldError]], Any]
 
 
 @lru_cache(maxsize=4096)
 def parse_terms(text: str | None, max_activations: int | None, valid_for_days: int | None) -> model.Terms:
-    """The terms that a license has in these columns; cached, as licenses of one policy have the same."""
+    """Parse the columns with a license's terms; cached, as licenses of one policy have the same."""
     stored = {} if text is None else with_new_names(msgspec.json.decode(text))
     columns = {"max_activations": max_activations, "valid_for_days": valid_for_days}
     return msgspec.convert({"starts": _usual_start(valid_for_days).value} | stored | columns, model.Terms)
 
 
 def to_text(terms: model.Terms) -> str | None:
-    """The terms for a license's column: those that differ from the defaults, as JSON; None for nothing.
+    """Serialize terms for a license's column: those that differ from the defaults, as JSON; None if none
+    does.
 
     ``max_activations`` and ``valid_for_days`` have columns of their own.
     """
@@ -59,18 +60,18 @@ def to_text(terms: model.Terms) -> str | None:
 
 
 def parse_policy_terms(text: str) -> model.Terms:
-    """The terms that a policy has in its column."""
+    """Parse a policy's column of terms."""
     return msgspec.convert(with_new_names(msgspec.json.decode(text)), model.Terms)
 
 
 def policy_to_text(terms: model.Terms) -> str:
-    """The terms for a policy's column: all that differ from the defaults, as JSON."""
+    """Serialize terms for a policy's column: those that differ from the defaults, as JSON."""
     return _write(terms, model.Terms()) or "{}"
 
 
 def merge_terms(terms: model.Terms, patch: Mapping[str, Any]) -> model.Terms:
-    """These terms changed by a JSON merge patch of decoded JSON: null stands for the default, and removes a
-    meter. Raises ``InvalidTerms`` with all faults; their pointers begin with ``/terms``.
+    """Apply a decoded JSON merge patch to these terms: null restores the default, and removes a meter. Raises
+    ``InvalidTerms`` with up to 100 errors; their pointers begin with ``/terms``.
     """
     errors: list[FieldError] = []
     merged = _merge(msgspec.to_builtins(terms), patch, _DEPTH)
@@ -89,19 +90,19 @@ def merge_terms(terms: model.Terms, patch: Mapping[str, Any]) -> model.Terms:
 
 
 def copy_terms(terms: model.Terms, members: Mapping[str, Any]) -> model.Terms:
-    """These terms with some members of other ones, which are JSON as ``select_terms`` gives it. What needs
-    another member that is not set is off.
+    """Replace some members of these terms by ``members``, which is JSON as ``select_terms`` returns it. A
+    member that needs another one is turned off if that is not set.
     """
     return _settle(msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), model.Terms))
 
 
 def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Members of terms that an older version may have written, by their names of now."""
+    """Rename members of terms that an older version may have written to their current names."""
     return {_NEW_NAMES.get(name, name): value for name, value in members.items()}
 
 
 def select_terms(terms: model.Terms, names: Iterable[str]) -> dict[str, Any]:
-    """The members with these names, as JSON; ``unseen_days`` belongs to ``when_full``."""
+    """Return the members with these names, as JSON; ``when_full`` includes ``unseen_days``."""
     members, wanted = msgspec.to_builtins(terms), dict.fromkeys(names)
     if "when_full" in wanted:
         wanted["unseen_days"] = None
@@ -109,7 +110,7 @@ def select_terms(terms: model.Terms, names: Iterable[str]) -> dict[str, Any]:
 
 
 def multiply_terms(terms: model.Terms, quantity: int) -> model.Terms:
-    """The terms of a license for so many units: more devices and leases, where they are limited. Raises
+    """Multiply the limits of devices and leases, where there are any, for a license of this quantity. Raises
     ``InvalidTerms`` beyond the highest limits.
     """
     limits = {name: getattr(terms, name) for name in LIMITS}
@@ -117,8 +118,8 @@ def multiply_terms(terms: model.Terms, quantity: int) -> model.Terms:
 
 
 class Written(NamedTuple):
-    """Terms that a rule has written, which of the ``names`` were kept because they are set by hand, and the
-    new record of those (see ``License.rule_terms``).
+    """Terms that a rule has written: ``kept`` are the names it left alone because they are set by hand, and
+    ``rule_terms`` is the new record of those (see ``License.rule_terms``).
     """
 
     terms: model.Terms
@@ -129,8 +130,8 @@ class Written(NamedTuple):
 def write_by_rule(
     terms: model.Terms, rule_terms: str | None, members: Mapping[str, Any], *, is_forced: bool = False
 ) -> Written:
-    """Give terms these members, which are JSON as ``select_terms`` gives it, but for those that are set by
-    hand to other values.
+    """Let a rule set these members, which are JSON as ``select_terms`` returns it. Without ``is_forced``,
+    members set by hand to another value are kept.
     """
     record, now = set_by_hand(rule_terms), msgspec.to_builtins(terms)
     kept = () if is_forced else tuple(one for one in members if one in record and now[one] != members[one])
@@ -140,19 +141,19 @@ def write_by_rule(
 
 
 def write_by_hand(before: model.Terms, after: model.Terms, rule_terms: str | None) -> str | None:
-    """The record of what a rule last wrote, of terms that have other values once they are set by hand."""
+    """Return the record of the values that a rule last wrote to terms now set by hand to other values."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     record = {name: old[name] for name in new if new[name] != old[name]} | set_by_hand(rule_terms)
     return _write_record({name: value for name, value in record.items() if new[name] != value})
 
 
 def set_by_hand(rule_terms: str | None) -> dict[str, Any]:
-    """The terms that are set by hand, and the values that a rule last wrote to them."""
+    """Return the terms that are set by hand, each with the value that a rule last wrote."""
     return {} if rule_terms is None else with_new_names(msgspec.json.decode(rule_terms))
 
 
 def _settle(terms: model.Terms) -> model.Terms:
-    """The terms without what needs another member that is not set."""
+    """Turn off the members that need another one which is not set."""
     if terms.when_full is model.WhenFull.REPLACE_UNSEEN and terms.unseen_days is None:
         terms = replace(terms, when_full=model.WhenFull.REFUSE)
     if terms.devices_visible and terms.portal_removals is terms.new_devices is None:
@@ -161,7 +162,7 @@ def _settle(terms: model.Terms) -> model.Terms:
 
 
 def _find_lonely(terms: model.Terms) -> Iterable[FieldError]:
-    """The faults of members that need another one."""
+    """Yield an error for each member that needs another one which is not set."""
     settled = _settle(terms)
     if settled.when_full is not terms.when_full:
         yield FieldError("/terms/unseen_days", "missing", f"is missing: {terms.when_full} needs it")
@@ -175,19 +176,19 @@ def _write_record(record: Mapping[str, Any]) -> str | None:
 
 
 def parse_term_name(name: str) -> str:
-    """The name of a member of terms. Raises ``ValueError``."""
+    """Return the name if terms have such a member. Raises ``ValueError`` otherwise."""
     if name not in _TERMS:
         raise ValueError(_suggest(name, _TERMS))
     return name
 
 
 def _usual_start(valid_for_days: int | None) -> model.Starts:
-    """The start where a license's text has none: over v2, days are counted from the first activation."""
+    """Return the default of ``starts``: over v2, days are counted from the first activation."""
     return model.Starts.CREATION if valid_for_days is None else model.Starts.FIRST_ACTIVATION
 
 
 def _write(terms: model.Terms, usual: model.Terms) -> str | None:
-    """The members that differ, sorted, as JSON."""
+    """Serialize the members that differ from the usual ones, sorted, as JSON; None if none does."""
     members = {
         name: getattr(terms, name)
         for name in model.Terms.__struct_fields__
@@ -198,12 +199,12 @@ def _write(terms: model.Terms, usual: model.Terms) -> str | None:
 
 # --- merge patch ----------------------------------------------------------------------------------
 
-#: Terms, meters, one meter: deeper objects are no terms and are not looked into.
+#: The levels of objects in terms: terms, meters, one meter. Deeper objects are invalid and not merged.
 _DEPTH = 3
 
 
 def _merge(target: object, patch: Any, depth: int) -> Any:
-    """RFC 7396, down to so many levels of objects."""
+    """Apply a merge patch (RFC 7396), down to this many levels of objects."""
     if not isinstance(patch, Mapping) or not depth:
         return patch
     merged = dict(target) if isinstance(target, Mapping) else {}
@@ -218,7 +219,7 @@ def _merge(target: object, patch: Any, depth: int) -> Any:
 def _read_members(
     members: Mapping[str, Any], readers: Mapping[str, _Reader], at: str, errors: list[FieldError]
 ) -> dict[str, Any]:
-    """The values of these members; None stays None."""
+    """Parse these members; None stays None."""
     read = {}
     for name, value in members.items():
         pointer = _point(at, name)

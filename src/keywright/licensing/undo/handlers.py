@@ -1,4 +1,4 @@
-"""Decide the commands that undo changes: against the license as it is in the same transaction."""
+"""Handlers of the commands that undo changes; they check the license as it is in the same transaction."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,13 +27,13 @@ from keywright.licensing.undo import rules
 from keywright.licensing.undo import store as undo_store
 from keywright.licensing.unit_of_work import LicenseWork
 
-#: What a change does when all of them are found possible; the license as it is after it.
+#: A step applies a change once all changes are found possible; a plan also has the license after them.
 _Step = Callable[[], Any]
 _Plan = tuple[License, list[_Step]]
 
-#: The number of latest events in which the status of a disabled license before that is looked for.
+#: How many of the latest events are searched for the last usable status of a license.
 _MAX_LOOKED_AT = 500
-#: The most places that can be given back at once.
+#: The most places that can be taken back at once.
 _MAX_GIVEN_BACK = 1_000
 
 
@@ -46,7 +46,7 @@ def undo_event(work: LicenseWork, command: rules.UndoEvent) -> rules.Undone:
 
 
 def undo_changes(work: LicenseWork, command: rules.UndoChanges) -> rules.Undone:
-    """Undo what the caller has changed at a moment. Raises what ``undo_event`` raises."""
+    """Undo the caller's changes at a moment. Raises what ``undo_event`` raises."""
     context = command.context
     found = list_changes_at(
         work.tx,
@@ -64,8 +64,9 @@ def revert_changes(work: LicenseWork, command: rules.RevertChanges) -> rules.Und
 
 
 def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
-    """Restore a deleted license with its activations, usage and former keys. Raises ``UnknownLicenseId``
-    for one that is not kept, ``LicenseKeyTaken`` and ``OrderLineTaken`` where its key or order is another's.
+    """Restore a deleted license with its activations, usage and former keys. Raises ``UnknownLicenseId`` if
+    there is no snapshot of it, ``LicenseKeyTaken`` and ``OrderLineTaken`` if another license has its key or
+    order line.
     """
     id, now = int(command.license), command.context.now
     snapshot = undo_store.find_snapshot(work.tx, id)
@@ -89,7 +90,7 @@ def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
 
 
 def enable(work: LicenseWork, command: rules.EnableLicense) -> LicenseRecord:
-    """Give a license its last usable status. Raises ``NothingToChange`` for one that has such a status."""
+    """Give a license its last usable status. Raises ``NothingToChange`` if it has a usable status."""
     license = work.get_license(command)
     if license.status not in rules.UNUSABLE:
         raise e.NothingToChange
@@ -99,7 +100,7 @@ def enable(work: LicenseWork, command: rules.EnableLicense) -> LicenseRecord:
 
 
 def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[rules.PastChange]) -> rules.Undone:
-    """Undo these changes, given the last first: all of them, or none."""
+    """Undo these changes, given the last first: all of them or none."""
     todo = [(_PLANNERS[one.name], one) for one in changes if one.name in _PLANNERS]
     if not todo and not (changes and changes[0].name == rules.DELETED):
         raise e.CannotUndo
@@ -126,7 +127,7 @@ def _plan_update(
 def _plan_giving_back(
     work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
 ) -> _Plan:
-    """Give devices their places back: they keep their tokens and fingerprints, and need free places."""
+    """Take back the places of devices, with their tokens and fingerprints; each needs a free place."""
     steps: list[_Step] = []
     for activation in _list_of(work, license, change):
         if activation.deactivated_at != change.changed_at:
@@ -155,7 +156,7 @@ def _plan_freeing(
 def _plan_unmaking(
     work: LicenseWork, command: LicenseCommand, license: License, _change: rules.PastChange
 ) -> _Plan:
-    """Delete a license that was made, while it is as it was then."""
+    """Delete a license that was made, if it has not been changed or used since."""
     has_leases, has_usage = work.leases.has_any(license.id), work.usage.has_any(license.id)
     rules.require_untouched(license, has_leases=has_leases, has_usage=has_usage)
     order = DeleteLicense(context=command.context, license=license.id)
@@ -165,7 +166,7 @@ def _plan_unmaking(
 def _plan_deleting_again(
     work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
 ) -> _Plan:
-    """Delete a license that was restored, while nothing else has happened to it."""
+    """Delete a license that was restored, if nothing has happened to it since."""
     own = [one for one in work.events if one.license_id == license.id]
     newest = own[-1:] or list_events(work.tx, license.id, limit=1)
     if [(one.name, one.occurred_at) for one in newest] != [(rules.RESTORED, change.changed_at)]:
@@ -175,7 +176,7 @@ def _plan_deleting_again(
 
 
 def _list_of(work: LicenseWork, license: License, change: rules.PastChange) -> list[Activation]:
-    """The activations that a change is about. Raises ``CannotUndo`` where they are not kept."""
+    """Return the activations of a change. Raises ``CannotUndo`` if there are none any more, or too many."""
     if change.activation_id is not None:
         found = find_by_id(work.tx, [(license.id, change.activation_id)])
     else:

@@ -1,4 +1,4 @@
-"""What can be undone, and by which commands. Pure."""
+"""Decide what can be undone, and by which changes. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
@@ -25,15 +25,15 @@ class PastChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """The license whose changes were undone; ``is_deleted`` if it was made by them, and is gone now."""
+    """The license whose changes were undone; ``is_deleted`` if undoing its creation deleted it."""
 
     license_id: int
     is_deleted: bool = False
 
 
 class Deleted(NamedTuple):
-    """A license that a transaction deletes, as it was then, with those of its activations that the
-    transaction knows; all of its places may have been given up before.
+    """A license that a transaction deletes, in its last state, with those of its activations that the
+    transaction has loaded; ``emptied_at`` is set if all of its places were given up before.
     """
 
     license: License
@@ -50,8 +50,8 @@ class DeletedLicense(NamedTuple):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A deleted license: its key, its row, the rows of other tables by their names, the keys that it had
-    before and when they were replaced, and the e-mail address of its trial. Times are seconds since 1970.
+    """A deleted license: its key, its row, the rows of other tables by table name, its former keys and when
+    they were replaced, and the e-mail address of its trial. Times are seconds since 1970.
     """
 
     key: str
@@ -62,10 +62,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
-#: These come with an update, which holds what was before.
+#: Events that accompany an update, whose details hold the previous values.
 _BESIDE = ("license.renewed", "license.changed", "license.claimed")
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
-#: The fields of a license that an event has before and after, and that can be set back.
+#: The fields of a license that an event records before and after, and that can be restored.
 _FIELDS: Mapping[str, Any] = {
     **{one.name: one.type for one in msgspec.structs.fields(ShownFields)},
     "order_id": int | None,
@@ -79,13 +79,13 @@ _FIELDS: Mapping[str, Any] = {
 }
 #: The statuses of a license that refuses activations.
 UNUSABLE = (Status.INACTIVE, Status.DISABLED)
-#: Before and after.
+#: The length of a pair: before and after.
 _PAIR = 2
 
 
 def list_undoable(license: License, active: Container[int], events: Mapping[int, Event]) -> set[int]:
-    """Those of these events of the license, newest first and by id, that can be undone now: each change once.
-    ``active`` are its active activations.
+    """Return which of these events of the license (by ID, newest first) can be undone now; each change only
+    once. ``active`` are the IDs of its active activations.
     """
     found, touched = set(), set[Any]()
     for id, event in events.items():
@@ -107,8 +107,9 @@ def _can_undo(license: License, active: Container[int], event: Event) -> bool:
 
 
 def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields of the license as they were before an update with these details. Raises ``CannotUndo`` where
-    the details do not hold them, ``ChangedSince`` where the license is no longer as the update left it.
+    """Return the fields of the license as they were before an update with these details. Raises
+    ``CannotUndo`` if the details do not contain them, ``ChangedSince`` if the license has been changed since
+    the update.
     """
     pairs = with_new_names(msgspec.to_builtins(details or {}))
     if not _are_pairs(pairs):
@@ -122,10 +123,10 @@ def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[s
     }
     members = {name: before for name, (before, _) in pairs.items() if name not in _FIELDS}
     if "order_id" in changes and license.order_details is not None:
-        # The event does not hold the shop and the line of the order.
+        # The event does not contain the shop and the line of the order.
         raise ChangedSince(("order_id",))
     if members:
-        # With the other terms as they are now: the text of a start depends on the days.
+        # Combined with the current other terms: the stored start depends on the days.
         members |= {
             "max_activations": changes.get("times_activated_max", license.times_activated_max),
             "valid_for_days": changes.get("valid_for_days", license.valid_for_days),
@@ -147,8 +148,8 @@ def require_untouched(license: License, *, has_leases: bool, has_usage: bool) ->
 
 
 def status_before(events: Iterable[Event]) -> Status:
-    """The last usable status of a license; ``events`` are its latest ones, newest first. It is active where
-    they do not show it.
+    """Return the last usable status of a license; ``events`` are its latest ones, newest first. If they do
+    not show it, the status is active.
     """
     for one in events:
         pair = (one.details or {}).get("status") if one.name == UPDATED else None
@@ -161,8 +162,8 @@ def status_before(events: Iterable[Event]) -> Status:
 
 
 def changes_of(events: Iterable[Event]) -> tuple[PastChange, ...]:
-    """What these events, oldest first, record of one license, for undo: the last change first. Many places
-    that were freed become one change that counts them; of a license that was made or deleted, only that.
+    """Return what these events of one license, oldest first, record for undo: the last change first. Several
+    places given up become one change that counts them; creation and deletion are recorded without details.
     """
     found = [_change_of(one) for one in events if one.name not in _BESIDE]
     freed = [one for one in found if one.name == FREED]
@@ -179,20 +180,20 @@ def _change_of(event: Event) -> PastChange:
 
 
 def _are_pairs(details: Mapping[str, Any] | None) -> bool:
-    """Whether these are fields before and after, all of them readable: keys are masked."""
+    """Whether these details are pairs of values before and after, all of them readable: keys are masked."""
     if not details or "key" in details:
         return False
     return all(isinstance(one, list | tuple) and len(one) == _PAIR for one in details.values())
 
 
 def _values(license: License) -> dict[str, Any]:
-    """The fields and the terms of a license, as events have them."""
+    """Return the fields and the terms of a license in the form of events."""
     terms: dict[str, Any] = msgspec.to_builtins(terms_of(license))
     return terms | {name: msgspec.to_builtins(getattr(license, name)) for name in _FIELDS}
 
 
 class UndoEvent(LicenseCommand, frozen=True, kw_only=True):
-    """Undo the change of a license, named by its id, that this event records."""
+    """Undo the change that this event records of a license, which is named by its ID."""
 
     cost = Cost.ALONE
 
@@ -200,7 +201,7 @@ class UndoEvent(LicenseCommand, frozen=True, kw_only=True):
 
 
 class UndoChanges(LicenseCommand, frozen=True, kw_only=True):
-    """Undo all that the caller has changed in a license, named by its id, at this moment."""
+    """Undo all changes by the caller to a license, which is named by its ID, at this moment."""
 
     cost = Cost.ALONE
 
@@ -208,16 +209,16 @@ class UndoChanges(LicenseCommand, frozen=True, kw_only=True):
 
 
 class RestoreLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Restore a license that was deleted, by its id."""
+    """Restore a deleted license by its ID."""
 
     cost = Cost.ALONE
 
 
 class EnableLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Give a license that is inactive or disabled the status that it had before."""
+    """Give an inactive or disabled license its last usable status."""
 
 
 class RevertChanges(LicenseCommand, frozen=True, kw_only=True):
-    """Undo these changes of a license, named by its id, the last one first."""
+    """Undo these changes of a license, which is named by its ID, the last one first."""
 
     changes: tuple[PastChange, ...]

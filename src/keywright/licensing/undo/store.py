@@ -1,7 +1,8 @@
-"""Snapshots of deleted licenses: everything that is needed to restore one, sealed.
+"""Snapshots of deleted licenses: all that is needed to restore one, sealed.
 
-A snapshot holds plain values: blind indexes and sealed columns are made again with the secret of then. It has
-no addresses of devices that were given up, and no leases, which last for minutes.
+A snapshot contains plain values: blind indexes and sealed columns are computed again with the secret at the
+time of restoring. It has no IP addresses and user agents of devices that were given up, and no leases, which
+last for minutes.
 """
 
 from collections import defaultdict
@@ -38,9 +39,9 @@ from keywright.licensing.licenses.store import INSERT_LICENSES, license_values, 
 from keywright.licensing.undo.rules import Deleted, DeletedLicense, Snapshot
 from keywright.licensing.usage.store import end_packages, take_back
 
-#: A license with more activations than this, active or given up, is not kept when it is deleted.
+#: A license with more activations than this, active or given up, is deleted without a snapshot.
 MAX_RECORDS = 10_000
-#: The tables whose rows belong to a license and are kept as they are.
+#: The tables whose rows of a license are stored unchanged.
 KEPT_TABLES = (
     *(activations, last_seen, license_moments, license_notes, license_tags),
     *(meter_usage, new_devices, portal_removals, license_claims, license_transfers),
@@ -63,7 +64,7 @@ def is_kept(license: License) -> bool:
 
 
 def keep_snapshots(tx: WriteTransaction, deleted: Collection[Deleted]) -> None:
-    """Keep what is in the database of these licenses, with what their transaction has changed."""
+    """Store snapshots of these licenses, with the changes of their transaction."""
     kept = [one for one in deleted if is_kept(one.license)]
     if not kept:
         return
@@ -84,14 +85,16 @@ def keep_snapshots(tx: WriteTransaction, deleted: Collection[Deleted]) -> None:
 
 
 def find_snapshot(tx: ReadTransaction, license_id: int) -> Snapshot | None:
-    """What is kept of a deleted license. Raises ``ValueError`` for one that cannot be read."""
+    """Return the snapshot of a deleted license; None if there is none. Raises ``ValueError`` if it cannot be
+    read.
+    """
     query = select(deleted_licenses.c.sealed_snapshot).where(deleted_licenses.c.license_id == license_id)
     sealed = tx.connection.execute(query).scalar()
     return None if sealed is None else _unseal(tx, license_id, sealed)
 
 
 def restore(tx: WriteTransaction, snapshot: Snapshot, license: License) -> None:
-    """Insert the license and what belonged to it; the snapshot is gone then."""
+    """Insert the license and what belonged to it, and delete the snapshot."""
     kept = {name: one for name, one in snapshot.license.items() if name in licenses.c}
     limit, taken = license.times_activated_max, license.times_activated
     places = None if limit is None else max(limit, taken)
@@ -117,7 +120,7 @@ def restore(tx: WriteTransaction, snapshot: Snapshot, license: License) -> None:
 
 
 def license_of(snapshot: Snapshot, license_id: int) -> License:
-    """The license in a snapshot; its counters are those of the activations in it."""
+    """Return the license in a snapshot, with counters that match the activations in it."""
     values: dict[str, Any] = {name: snapshot.license.get(name) for name in License.__struct_fields__}
     for name in ("created_at", "updated_at", "expires_at"):
         if values[name] is not None:
@@ -134,7 +137,7 @@ def license_of(snapshot: Snapshot, license_id: int) -> License:
 
 
 def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: int) -> list[DeletedLicense]:
-    """Licenses that can be restored, deleted last first, after a position (seconds, id)."""
+    """Return licenses that can be restored, most recently deleted first, after a position (seconds, ID)."""
     column = deleted_licenses.c
     query = select(column.license_id, column.deleted_at)
     if before is not None:
@@ -144,7 +147,7 @@ def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: 
     query = query.order_by(column.deleted_at.desc(), column.license_id.desc()).limit(limit)
     found = []
     for id, deleted_at in tx.connection.execute(query).all():
-        # One after the other: with its devices, each may take megabytes.
+        # One at a time: with its devices, a snapshot may take megabytes.
         snapshot = find_snapshot(tx, id)
         if snapshot is not None:
             found.append(DeletedLicense(license_of(snapshot, id), to_datetime(deleted_at)))
@@ -154,7 +157,7 @@ def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: 
 def list_of_customer(
     tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int
 ) -> list[tuple[int, Snapshot]]:
-    """What is kept of the next deleted licenses of a customer after an id, by license."""
+    """Return the snapshots of the next deleted licenses of a customer after an ID, with the licenses' IDs."""
     column = deleted_licenses.c
     is_next = and_(column.customer_id == customer_id, column.license_id > after_id)
     query = select(column.license_id, column.sealed_snapshot).where(is_next)
@@ -163,7 +166,7 @@ def list_of_customer(
 
 
 def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
-    """The number of a customer's deleted licenses that left something, at most ``most``."""
+    """Count the snapshots of a customer's deleted licenses, up to ``most``."""
     own = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
     return int(
         tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one()
@@ -171,14 +174,14 @@ def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: in
 
 
 def delete_of_customer(tx: WriteTransaction, customer_id: int) -> int:
-    """Delete what is kept of the deleted licenses of a customer; returns their number."""
+    """Delete the snapshots of a customer's deleted licenses; returns how many."""
     query = delete(deleted_licenses).where(deleted_licenses.c.customer_id == customer_id)
     return tx.connection.execute(query).rowcount
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete some snapshots of licenses that were deleted before this moment; returns their number. What they
-    have used of meters that never start again is complete now.
+    """Delete some snapshots of licenses that were deleted before this moment; returns how many. Their usage
+    periods without an end are ended.
     """
     column = deleted_licenses.c
     old = select(column.license_id).where(column.deleted_at < to_seconds(before))
@@ -189,7 +192,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
 
 
 def list_unreadable(tx: ReadTransaction, *, after_id: int, limit: int) -> tuple[list[int], int | None]:
-    """Of the next snapshots, the licenses of those that cannot be read; and the id to go on after."""
+    """Return which licenses of the next snapshots cannot be read, and the ID to continue after."""
     column = deleted_licenses.c
     query = select(column.license_id, column.sealed_snapshot).where(column.license_id > after_id)
     found = tx.connection.execute(query.order_by(column.license_id).limit(limit)).all()
@@ -237,7 +240,7 @@ def _snapshot_of(tx: ReadTransaction, one: Deleted, rows: Mapping[str, _Rows]) -
 
 
 def _activations_of(one: Deleted, stored: list[Values]) -> list[Values]:
-    """The activations as they are at the end of the transaction, without addresses of those given up."""
+    """Return the activations at the end of the transaction, without addresses of those given up."""
     if one.emptied_at is not None:
         at = to_seconds(one.emptied_at)
         stored = [row | {"deactivated_at": row["deactivated_at"] or at} for row in stored]

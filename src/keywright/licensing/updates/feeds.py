@@ -1,18 +1,19 @@
-"""Which file of a name a client gets: feeds have the same name in every release. Pure."""
+"""Choose the file that a client gets by name: feeds have the same name in every release. Pure."""
 
 import re
 
 from keywright.licensing.updates import rules
 from keywright.licensing.updates.model import FileKind, Known, ReleaseFile, ReleaseState
 
-#: The kinds of files whose names clients know; the others are named by a feed.
+#: The kinds of files that clients request by a fixed name; the others are referenced by a feed.
 _ASKED_FIRST = (FileKind.FEED, FileKind.SIGNATURE)
 
 
 def find_file(facts: rules.UpdateFacts, name: str) -> rules.Decision:
-    """The file of this name, in lower case, of the newest release that is offered and has one. A file that a
-    feed names may also be of another release that may be downloaded. The last code is ``NOT_PUBLISHED`` where
-    nothing is found; where something is, the codes after the first are why newer ones are not offered.
+    """Return the file with this name, in lower case, from the newest release that is offered and has one. A
+    file that a feed references may also be from another release that may be downloaded. If nothing is found,
+    the last code is ``NOT_PUBLISHED``; otherwise, the codes after the first state why newer ones are not
+    offered.
     """
     refused = rules.find_refusal_of_caller(facts)
     if refused is not None:
@@ -37,20 +38,20 @@ def find_file(facts: rules.UpdateFacts, name: str) -> rules.Decision:
 
 
 def _find_refusal(facts: rules.UpdateFacts, known: Known) -> rules.UpdateCode | None:
-    """The first no; what a feed installs may be elsewhere."""
+    """Return the first refusal; a release without a file for the platform may still have a feed."""
     codes = (one.code for one in rules.explain(facts, known) if not one.passed)
     return next((one for one in codes if one is not rules.UpdateCode.NO_FILE_FOR_PLATFORM), None)
 
 
 def _find_channel(facts: rules.UpdateFacts, name: str) -> str:
-    """The channel that the name of a file has, such as ``beta-mac.yml``, or else the one asked for."""
+    """Return the channel in the name of a file, such as ``beta-mac.yml``, or else the requested one."""
     named = (one for one in facts.channels if re.search(rf"(?<![a-z0-9]){re.escape(one)}(?![a-z0-9])", name))
     return next(named, facts.asked.channel)
 
 
 def _list_named(facts: rules.UpdateFacts, name: str, channel: str) -> list[tuple[Known, ReleaseFile]]:
-    """The published files of this name, the newest first. A release that has no ``beta.yml`` may have what is
-    newest there in its ``latest.yml``.
+    """Return the published files with this name, newest first. A release without ``beta.yml`` may have a
+    newer version for that channel in its ``latest.yml``.
     """
     general = re.sub(rf"^{re.escape(channel)}(?=[.-])", "latest", name)
     by_file = facts.releases.by_file

@@ -1,4 +1,4 @@
-"""Which file of a release is for a platform and processor. Pure."""
+"""Choose the file of a release for a platform and processor. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from keywright.licensing.updates.model import ReleaseFile
 
 
 def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | None) -> ReleaseFile | None:
-    """The file for a platform: the one that names it and its processor goes before one for any. None where
-    there is none, or where the platform is not known and the files are for several.
+    """Return the file for a platform; one that names the platform and the processor precedes one for any.
+    None if there is none, or if the platform is unknown and the files are for several.
     """
     fitting = [one for one in files if fits(one, platform, arch)]
     if platform is not None:
@@ -20,11 +20,11 @@ def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | 
 
 
 def fits(file: ReleaseFile, platform: str | None, arch: str | None) -> bool:
-    """Whether a file is for this platform and processor; None is any."""
+    """Whether a file is for this platform and processor; None matches any."""
     return _is_word(platform, file.platform) and _is_word(arch, file.arch)
 
 
-#: Other words for the same platform or processor: those of update frameworks and of languages.
+#: Synonyms of platforms and processors, from update frameworks and programming languages.
 _SAME = {
     **dict.fromkeys(("darwin", "mac", "osx"), "macos"),
     **dict.fromkeys(("win", "win32", "win64"), "windows"),
@@ -40,5 +40,5 @@ def _is_word(asked: str | None, of_file: str | None) -> bool:
 
 
 def to_usual_word(word: str) -> str:
-    """The word of this server for a platform or processor."""
+    """Return this server's word for a platform or processor."""
     return _SAME.get(word, word)

@@ -10,13 +10,13 @@ from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
 from keywright.licensing.updates.notices import KnownNotice
 
-#: The channel that every product has, and the steadiest one.
+#: The channel of every product, and the most stable one.
 STABLE = "stable"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 class Updates(StrEnum):
-    """Who gets the updates of a product: licenses that cover them, everyone, or nobody."""
+    """Who gets the updates of a product: licenses that cover them, everyone, or no one."""
 
     LICENSED = "licensed"
     OPEN = "open"
@@ -24,7 +24,7 @@ class Updates(StrEnum):
 
 
 class ReleaseState(StrEnum):
-    """A release is a draft until it is published; one that was yanked is offered to nobody."""
+    """The state of a release: a draft until it is published; a yanked release is no longer offered."""
 
     DRAFT = "draft"
     PUBLISHED = "published"
@@ -32,7 +32,7 @@ class ReleaseState(StrEnum):
 
 
 class FileKind(StrEnum):
-    """What a file of a release is; programs install installers and archives."""
+    """The kind of a file of a release; programs install installers and archives."""
 
     INSTALLER = "installer"
     ARCHIVE = "archive"
@@ -47,14 +47,14 @@ INSTALLED = (FileKind.INSTALLER, FileKind.ARCHIVE)
 
 
 class Storage(StrEnum):
-    """Where the bytes of a file are: here, or at an address of the vendor's."""
+    """Where the bytes of a file are: on this server, or at a URL of the vendor."""
 
     LOCAL = "local"
     URL = "url"
 
 
 class Rollout(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many of the devices are offered a release."""
+    """The share of devices that are offered a release."""
 
     percent: Annotated[int, Meta(ge=0, le=100), about("Of a hundred devices, so many.", 100)] = 100
 
@@ -86,7 +86,7 @@ class Release(Struct, frozen=True, kw_only=True):
 
 
 class ReleaseFile(Struct, frozen=True, kw_only=True):
-    """A file of a release. Its digests are those of the bytes, once these are there."""
+    """A file of a release. Its digests are set once its bytes are uploaded."""
 
     id: Annotated[Id, about("Its number.", 31)]
     release_id: Annotated[Id, about("The release.", 12)]
@@ -118,8 +118,8 @@ class ReleaseFile(Struct, frozen=True, kw_only=True):
 
 
 class UsesOfDay(NamedTuple):
-    """How often programs that have a release asked for updates on a day (the number of days since 1970), it
-    was offered, and it was downloaded.
+    """The use of a release on a day (days since 1970): how often programs that have it checked for updates,
+    how often it was offered, and how often it was downloaded.
     """
 
     day: int
@@ -129,8 +129,8 @@ class UsesOfDay(NamedTuple):
 
 
 class Known(Struct, frozen=True, gc=False):
-    """A release that was published, with the key of its version, the files that are offered, and its other
-    files, such as feeds.
+    """A published release, with the sort key of its version, the files that are offered, and its other files,
+    such as feeds.
     """
 
     release: Release
@@ -140,13 +140,13 @@ class Known(Struct, frozen=True, gc=False):
 
     @property
     def rank(self) -> int:
-        """Its place in the order."""
+        """Its position in the order of versions."""
         return self.release.rank or 0
 
 
 class ProductReleases(Struct, frozen=True, gc=False):
-    """What a product offers: its releases that were published, the newest first; and its notices that are
-    published, the most severe first. The files have names in lower case.
+    """What a product offers: its published releases, newest first, and its published notices, most severe
+    first. File names are in lower case.
     """
 
     releases: tuple[Known, ...] = ()
@@ -155,10 +155,10 @@ class ProductReleases(Struct, frozen=True, gc=False):
     notices: tuple[KnownNotice, ...] = ()
 
     def find(self, version: str | None) -> Known | None:
-        """The release of this version."""
+        """Return the release of this version; None if there is none."""
         return None if version is None else self.by_version.get(version)
 
     def released_at(self, version: str | None) -> datetime | None:
-        """When this version was published; None for one that was not."""
+        """Return when this version was published; None if it was not."""
         known = self.find(version)
         return None if known is None else known.release.released_at

@@ -1,4 +1,4 @@
-"""Notices to those who run certain versions of a product: a hole, a defect, an end of support. Pure."""
+"""Notices to users of certain versions of a product: a vulnerability, a defect, an end of support. Pure."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -17,7 +17,7 @@ MAX_AFFECTED = 200
 
 
 class Severity(StrEnum):
-    """How severe it is, from little to much."""
+    """How severe a notice is, in ascending order."""
 
     INFO = "info"
     LOW = "low"
@@ -30,7 +30,7 @@ _ORDER = list(Severity)
 
 
 class NoticeState(StrEnum):
-    """A notice is a draft until it is published; one that was withdrawn is in no answer and no mail."""
+    """The state of a notice: a draft until it is published; a withdrawn one is in no answer and no mail."""
 
     DRAFT = "draft"
     PUBLISHED = "published"
@@ -38,7 +38,7 @@ class NoticeState(StrEnum):
 
 
 class RecipientState(StrEnum):
-    """What became of the mail to a customer. ``UNREACHABLE``: there was no address."""
+    """The outcome of the mail to a customer. ``UNREACHABLE``: there was no address."""
 
     UNREACHABLE = "unreachable"
     WAITING = "waiting"
@@ -48,7 +48,7 @@ class RecipientState(StrEnum):
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """What users of certain versions of a product are to know."""
+    """What users of certain versions of a product should know."""
 
     id: Annotated[Id, about("Its ID.", 5)]
     product_id: Annotated[Id, about("The product.", 17)]
@@ -77,14 +77,14 @@ class AnsweredNotice(Struct, frozen=True, gc=False):
 
 
 class KnownNotice(Struct, frozen=True, gc=False):
-    """A notice that is published, as answers have it, with the versions that are affected."""
+    """A published notice, in the form of answers, with the affected versions."""
 
     answer: AnsweredNotice
     ranges: Ranges
 
 
 def order_notices(scheme: VersionScheme, found: Iterable[Notice]) -> tuple[KnownNotice, ...]:
-    """These notices of a product, the most severe first, of these the newest."""
+    """Order these notices of a product: the most severe first, then the newest."""
     ordered = sorted(found, key=lambda one: (-_ORDER.index(one.severity), -one.id))
     return tuple(
         KnownNotice(
@@ -96,7 +96,7 @@ def order_notices(scheme: VersionScheme, found: Iterable[Notice]) -> tuple[Known
 
 
 def is_affected(scheme: VersionScheme, affected: str, version: str | None) -> bool:
-    """Whether the ranges hold a version; not one that the scheme does not know."""
+    """Whether a version is within the affected ranges; false if the scheme cannot parse it."""
     key = find_key(scheme, version)
     return key is not None and is_within(parse_ranges(scheme, affected), key)
 
@@ -104,7 +104,7 @@ def is_affected(scheme: VersionScheme, affected: str, version: str | None) -> bo
 def list_about(
     notices: tuple[KnownNotice, ...], scheme: VersionScheme, version: str | None
 ) -> tuple[AnsweredNotice, ...]:
-    """The notices about a version, as an answer has them."""
+    """Return the notices about a version, in the form of answers."""
     key = find_key(scheme, version) if notices else None
     if key is None:
         return ()

@@ -1,4 +1,4 @@
-"""Statements about who has an affected device, and about those who were notified."""
+"""Database queries for affected devices and for notified customers."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from keywright.licensing.updates.notices import Notice, RecipientState
 #: Whether a version is affected.
 Affects = Callable[[str], bool]
 _COLUMNS = notice_recipients.c
-#: The devices that hold a place, with the version that they sent last.
+#: Devices that hold a place, with the version that they last reported.
 _DEVICES = licenses.join(activations, activations.c.license_id == licenses.c.id)
 _IS_RUNNING = and_(activations.c.deactivated_at.is_(None), activations.c.app_version.is_not(None))
 _OF_LICENSES = Lookup(
@@ -49,11 +49,11 @@ _OWNERS = Lookup(
     .group_by(*_OWNER),
     activations.c.app_version,
 )
-#: Locked: an erasure that begins now finds what is written about them.
+#: Locked, so that an erasure that begins now includes what is written about them.
 _ADDRESSES = Lookup(select(customers.c.id, customers.c.email).with_for_update(read=True), customers.c.id)
-#: So many licenses are looked at together, and in a step.
+#: Licenses read at once, reads per step, and licenses returned per step, at most.
 _LOOKED_AT, _MAX_LOOKS, _MAX_FOUND = 500, 20, 50
-#: The customers that a preview names.
+#: The most customers that a preview lists.
 MAX_NAMED = 20
 
 
@@ -84,7 +84,7 @@ class Affected(NamedTuple):
 
 
 class Preview(Struct, frozen=True):
-    """Who has an affected device now, and whom a mail would go to."""
+    """Who has an affected device now, and who would get a mail."""
 
     devices: Annotated[int, about("The affected devices that hold a place.", 130)] = 0
     customers: Annotated[int, about("The customers who have them.", 90)] = 0
@@ -96,18 +96,18 @@ class Preview(Struct, frozen=True):
 
 
 def has_recipients(tx: ReadTransaction, notice_id: int) -> bool:
-    """Whether anybody was notified."""
+    """Whether any customer was notified."""
     query = select(_COLUMNS.id).where(_COLUMNS.notice_id == notice_id).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
 def list_recipients(tx: ReadTransaction, notice_id: int, paging: Paging) -> ItemPage[Recipient]:
-    """A page of those who were notified."""
+    """Return a page of the customers who were notified."""
     return read_page(tx, RECIPIENTS.all.where(_COLUMNS.notice_id == notice_id), paging, RECIPIENTS.of_row)
 
 
 def count_states(tx: ReadTransaction, notice_id: int) -> dict[RecipientState, int]:
-    """How many were notified, by what became of the mail."""
+    """Count the notified customers by the state of the mail."""
     query = select(_COLUMNS.state, func.count()).where(_COLUMNS.notice_id == notice_id)
     return {
         RecipientState(state): amount
@@ -116,7 +116,7 @@ def count_states(tx: ReadTransaction, notice_id: int) -> dict[RecipientState, in
 
 
 def preview(tx: ReadTransaction, notice: Notice, affects: Affects) -> Preview:
-    """Who would be notified now. Slow where there are very many devices."""
+    """Return who would be notified now. Slow if there are very many devices."""
     of_product = {"product_id": notice.product_id}
     versions = [one for one in tx.connection.execute(_VERSIONS, of_product).scalars() if affects(one)]
     found = _OWNERS.find_rows(tx.connection, versions, **of_product, notice_id=notice.id) if versions else []
@@ -140,7 +140,7 @@ def preview(tx: ReadTransaction, notice: Notice, affects: Affects) -> Preview:
 def find_licenses(
     tx: ReadTransaction, notice: Notice, affects: Affects, after_id: int
 ) -> tuple[list[int], int | None]:
-    """The next licenses with an affected device, and the one after which to go on; None behind the last."""
+    """Return the next licenses with an affected device, and the ID to continue after; None at the end."""
     found: set[int] = set()
     query = select(licenses.c.id).where(licenses.c.product_id == notice.product_id).order_by(licenses.c.id)
     for _ in range(_MAX_LOOKS):
@@ -159,7 +159,7 @@ def find_licenses(
 def list_affected(
     tx: ReadTransaction, notice: Notice, affects: Affects, license_ids: Collection[int]
 ) -> list[Affected]:
-    """The customers who own these licenses and have an affected device now, by their numbers."""
+    """Return the customers who own these licenses and have an affected device now, by their IDs."""
     rows = _list_affected(tx, notice, affects, license_ids)
     owners = {row.customer_id: row.app_version for row in rows if row.customer_id is not None}
     return [Affected(*one) for one in sorted(owners.items())]
@@ -173,7 +173,8 @@ def _list_affected(
 
 
 def find_addresses(tx: WriteTransaction, found: Collection[Affected]) -> dict[int, str | None]:
-    """The address of each of these customers who is known, who cannot be erased until the commit."""
+    """Return the addresses of these customers, if they exist, by ID; they cannot be erased until the commit.
+    """
     rows = _ADDRESSES.find_rows(tx.connection, [one.customer_id for one in found]) if found else []
     return {row.id: row.email for row in rows}
 
@@ -181,7 +182,8 @@ def find_addresses(tx: WriteTransaction, found: Collection[Affected]) -> dict[in
 def save_recipient(
     tx: WriteTransaction, notice_id: int, affected: Affected, email: str | None, now: datetime
 ) -> bool:
-    """Note that a customer is notified, or cannot be reached; False where that was noted before."""
+    """Record that a customer is notified, or cannot be reached; returns False if that was already recorded.
+    """
     values = {
         "notice_id": notice_id,
         "customer_id": affected.customer_id,
@@ -198,7 +200,7 @@ def _save(*, is_postgres: bool) -> Insert:
     change = insert_or(notice_recipients, is_postgres=is_postgres)
     new = change.excluded
     names = ("email", "app_version", "state", "created_at")
-    # Who could not be reached before has an address now.
+    # A customer who could not be reached before now has an address.
     is_reached = and_(
         _COLUMNS.state == RecipientState.UNREACHABLE.value, new.state == RecipientState.WAITING.value
     )
@@ -217,7 +219,7 @@ def save_outcome(
     finished_at: datetime | None,
     error: str | None,
 ) -> None:
-    """Note what became of the mail about a notice to a customer. One that was sent stays so."""
+    """Record the outcome of the mail about a notice to a customer. A sent mail remains sent."""
     is_one = (_COLUMNS.notice_id == place[0], _COLUMNS.customer_id == place[1])
     values = {
         "state": state.value,
@@ -229,14 +231,14 @@ def save_outcome(
 
 
 def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, error: str) -> None:
-    """Note that the mails that wait since before this moment were given up."""
+    """Record that mails waiting since before this moment were given up."""
     is_old = (_COLUMNS.state == RecipientState.WAITING.value, _COLUMNS.created_at < to_seconds(before))
     values = {"state": RecipientState.FAILED.value, "finished_at": to_seconds(now), "error": error}
     tx.connection.execute(update(notice_recipients).where(*is_old).values(values))
 
 
 def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
-    """Leave of a customer that, and when, one was notified."""
+    """Keep of a customer only that, and when, a notice was sent."""
     nothing = {"customer_id": None, "email": None, "error": None}
     tx.connection.execute(
         update(notice_recipients).where(_COLUMNS.customer_id == customer_id).values(nothing)

@@ -1,4 +1,4 @@
-"""Answer checks for updates, and explain a release; what a batch of them needs is read once."""
+"""Answer checks for updates, and explain a release; the data for a batch of them is read once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,12 +27,13 @@ from keywright.licensing.views_store import Names, Views
 
 
 class CheckForUpdate(Query, frozen=True, kw_only=True):
-    """What is newer, and may be had: with a license key, an update token, or neither where it is open.
+    """Return what is newer and permitted: with a license key, an update token, or neither if updates are
+    open.
 
-    ``product`` is its number or code. With ``file_name``, in lower case, the answer has that file, of the
-    newest release which has one and may be had. With ``is_shown``, the answer has the newest release as a
-    site shows it, also where it may not be had. With an ``item``, a site asks, which must hold a place
-    under any terms.
+    ``product`` is its ID or code. With ``file_name``, in lower case, the answer contains that file from the
+    newest permitted release that has one. With ``is_shown``, the answer contains the newest release as a site
+    shows it, even if it is not permitted. With ``item``, the caller is a site, which must hold a place
+    whatever the terms are.
     """
 
     now: datetime
@@ -49,9 +50,9 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
 
 
 class CheckedUpdate(Struct, frozen=True, gc=False):
-    """The answer: what was decided, the ticket for the offered file, whom it was decided about, where a
-    license is renewed that does not cover all, and the notices about the version that asks. ``shown`` has the
-    release that a site shows as the newest, and those before it; of ``product``.
+    """The answer to a check: the decision, the ticket for the offered file, the license and device it is
+    about, where to renew a license that does not cover all, and the notices about the caller's version.
+    ``shown`` has the release that a site shows as the newest, and earlier ones, of ``product``.
     """
 
     decision: rules.Decision
@@ -67,20 +68,20 @@ class CheckedUpdate(Struct, frozen=True, gc=False):
 
     @property
     def path_of_file(self) -> str | None:
-        """Where the offered file is downloaded; None without one."""
+        """The path to download the offered file; None without one."""
         file = self.decision.file
         return None if file is None else f"/d/{self.ticket}/{quote(file.name)}"
 
     @property
     def counted(self) -> tuple[tuple[int, str], ...]:
-        """What is counted: a check by a program that has a release, and the offer of one."""
+        """What to count: a check by a program that has a release, and the offer of one."""
         of_check = () if self.current is None else ((self.current.release.id, "checks"),)
         offered = self.decision.offered
         return of_check if offered is None else (*of_check, (offered.release.id, "offers"))
 
 
 class ExplainRelease(Query, frozen=True, kw_only=True):
-    """Every rule about a release for a license, or for everyone without one."""
+    """Evaluate every rule about a release for a license, or without one for everyone."""
 
     release_id: int
     now: datetime
@@ -91,14 +92,14 @@ class ExplainRelease(Query, frozen=True, kw_only=True):
 
 
 class FindDownload(Query, frozen=True, kw_only=True):
-    """The file of a ticket, if the license may still have it."""
+    """Return the file of a ticket, if the license may still have it."""
 
     ticket: Ticket
     now: datetime
 
 
 class Download(Struct, frozen=True, gc=False):
-    """A file that may be downloaded, and whom it is for."""
+    """A file that may be downloaded, and the license it is for."""
 
     file: ReleaseFile
     release: Release
@@ -106,17 +107,17 @@ class Download(Struct, frozen=True, gc=False):
 
 
 class LoadedUpdates:
-    """The rows that a batch of checks needs, loaded once for all of them."""
+    """The rows that a batch of checks needs, loaded once."""
 
     def __init__(self, tx: ReadTransaction, queries: Sequence[CheckForUpdate], names: Names) -> None:
-        """Load it."""
+        """Load the rows."""
         self._tx = tx
         self._views = Views(tx, names)
         named = {(one.key, one.fingerprint, one.token) for one in queries if one.key is not None}
         self._licenses, self._activations = records.find_devices(tx, named) if named else ({}, {})
         unknown = {key for key, _, _ in named if key not in self._licenses}
         self._rotated = license_store.find_rotated(tx, unknown) if unknown else {}
-        # Folded by some clients and not by others, it is one token in a batch.
+        # Clients differ in the case of a token: in a batch, it is one token.
         tokens = {one.update_token.lower(): one.now for one in queries if one.update_token is not None}
         self._holders = store.find_holders_of(tx, tokens) if tokens else {}
         of_tokens = [one.license for one in self._holders.values() if one.license is not None]
@@ -168,7 +169,7 @@ class LoadedUpdates:
     def _find_notices(
         self, product: NamedProduct | None, query: CheckForUpdate, subject: rules.Subject | None
     ) -> tuple[AnsweredNotice, ...]:
-        """The notices, for whom the product's releases are: its licenses, or everyone."""
+        """Return the notices for the product's audience: its licenses, or if it is open, everyone."""
         is_open = product is not None and product.updates is Updates.OPEN
         if subject is None or not (subject.license is not None or is_open):
             return ()
@@ -200,8 +201,8 @@ class LoadedUpdates:
 def facts_about(
     product: NamedProduct | None, subject: rules.Subject, now: datetime, asked: rules.Asked | None = None
 ) -> rules.UpdateFacts:
-    """What the gate looks at, of a product and of a license with its device, but for the product's releases:
-    a download is about one of them.
+    """Return the inputs of the gate about a product and a license with its device; without the product's
+    releases, as a download is about one of them.
     """
     of_product = {} if product is None else {
         "updates": product.updates,
@@ -228,8 +229,8 @@ def find_facts(
     *,
     needs_place: bool = False,
 ) -> rules.UpdateFacts | None:
-    """The facts of a release and of a license with one of its devices, which are ``named`` by their numbers,
-    read anew; None where there is no such license.
+    """Return the inputs of the gate about a release and about a license with one of its devices, which are
+    ``named`` by their IDs, freshly read; None if there is no such license.
     """
     views, (license_id, activation_id) = Views(tx), named
     license = activation = None
@@ -247,7 +248,7 @@ def find_facts(
 
 
 def list_covered(tx: ReadTransaction, license: License, now: datetime) -> list[Known]:
-    """The releases that the customer of a license may download, the newest first."""
+    """Return the releases that the customer of a license may download, newest first."""
     views = Views(tx)
     product = views.product_of(license)
     facts = facts_about(product, rules.Subject(license), now)
@@ -255,7 +256,7 @@ def list_covered(tx: ReadTransaction, license: License, now: datetime) -> list[K
 
 
 def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[rules.Verdict]:
-    """Every rule, with its answer. Raises ``NotFound``."""
+    """Evaluate every rule about a release. Raises ``NotFound``."""
     release = store.RELEASES.find(tx, query.release_id)
     if release is None or query.only_product_id not in (None, release.product_id):
         raise NotFound(f"release {query.release_id}")
@@ -267,8 +268,8 @@ def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[rules.Ve
 
 
 def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
-    """The file of a ticket; the gate is asked again, but for the rollout. Raises ``NotFound`` where it is not
-    there any more, and ``DownloadRefused``.
+    """Return the file of a ticket; the gate is checked again, except the rollout. Raises ``NotFound`` if the
+    file no longer exists, and ``DownloadRefused``.
     """
     ticket = query.ticket
     file = store.FILES.find(tx, ticket.file_id)

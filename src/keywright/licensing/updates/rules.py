@@ -1,7 +1,7 @@
-"""The gate: who may have which release, and why not. Pure.
+"""The gate: decide who may have which release, and explain why not. Pure.
 
-Every rule answers yes or no; the first no is the code of a release. The product, the
-license and the device are asked first, and then what the release needs.
+Every rule passes or fails; the first that fails gives the code of a release. Product, license and device are
+checked first, then the requirements of the release.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ class UpdateCode(StrEnum):
 
 
 class Asked(Struct, frozen=True, kw_only=True, gc=False):
-    """What a program sends about itself; what is missing passes. With ``needs_signature``, it installs
-    nothing without a signature of the vendor's.
+    """What a program reports about itself; missing values pass. With ``needs_signature``, it installs nothing
+    without a signature by the vendor.
     """
 
     app_version: str | None = None
@@ -62,8 +62,8 @@ class Asked(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Subject(Struct, frozen=True, gc=False):
-    """Whom a check is about: a license and one of its devices. With ``needs_place``, the device must hold a
-    place under any terms.
+    """The subject of a check: a license and one of its devices. With ``needs_place``, the device must hold a
+    place whatever the terms are.
     """
 
     license: License | None = None
@@ -73,9 +73,9 @@ class Subject(Struct, frozen=True, gc=False):
 
 
 class UpdateFacts(Struct, frozen=True, kw_only=True, gc=False):
-    """All that the gate looks at. ``license`` is None where none was named; ``activation`` is the record of
-    the device, if one was named. With ``needs_place``, the device must hold one under any terms.
-    ``channels`` are those of the product beside ``stable``, from steady to wild.
+    """All inputs of the gate. ``license`` is None if none was named; ``activation`` is the record of the
+    device, if one was named. With ``needs_place``, the device must hold a place whatever the terms are.
+    ``channels`` are those of the product besides ``stable``, from the most to the least stable.
     """
 
     now: datetime
@@ -99,7 +99,7 @@ class UpdateFacts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Verdict(NamedTuple):
-    """The answer of one rule about a release: its code, whether it passes, and the reason in words."""
+    """The result of one rule for a release: its code, whether it passes, and the reason."""
 
     code: UpdateCode
     passed: bool
@@ -107,8 +107,9 @@ class Verdict(NamedTuple):
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """The answer to a check: all findings, the newest covered release, and the newest that is not covered.
-    ``is_refused``: the product, the license or the device is refused, whatever is published.
+    """The answer to a check: all findings, the newest covered release, and the newest one that is not
+    covered. ``is_refused`` means that the product, the license or the device is refused, whatever is
+    published.
     """
 
     codes: tuple[UpdateCode, ...]
@@ -124,9 +125,7 @@ class Decision(Struct, frozen=True, gc=False):
 
 
 def decide(facts: UpdateFacts) -> Decision:
-    """What is offered to a program. A current version that is unknown, yanked or newer than everything is
-    answered all the same.
-    """
+    """Decide what to offer to a program. Its current version may be unknown, yanked or newer than all."""
     refused = find_refusal_of_caller(facts)
     if refused is not None:
         return Decision((refused,), is_refused=True)
@@ -148,16 +147,16 @@ def decide(facts: UpdateFacts) -> Decision:
     return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
 
 
-#: A site sees so many releases.
+#: The most releases that a site sees.
 _MAX_SHOWN = 10
-#: A caller who gets nothing sees no release.
+#: Callers with these codes see no release.
 _HIDING = (UpdateCode.NOT_OFFERED, UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED)
 
 
 def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[model.Known, ...]:
-    """The release that a site shows as the newest, and those before it, the newest first: what it is
-    offered, or what a license that is good would have. Nothing for an unknown key, and where the site is to
-    stay at its version, as its requirements are not met.
+    """Return the release that a site shows as the newest, and earlier ones, newest first: what it is offered,
+    or what a license in force would get. Empty for an unknown key, and if the site should stay at its
+    version, as its requirements are not met.
     """
     newest, is_hidden = decision.offered or decision.not_covered, decision.code in _HIDING
     if facts.is_key_unknown or is_hidden:
@@ -176,12 +175,12 @@ def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[model.Known, ...
 
 
 def find_refusal_of_caller(facts: UpdateFacts) -> UpdateCode | None:
-    """The first no that is about the product, the license or the device."""
+    """Return the code of the first rule about product, license or device that fails."""
     return next((one.code for one in _of_caller(facts) if not one.passed), None)
 
 
 def _list_refusals(facts: UpdateFacts, newest: model.Known) -> tuple[UpdateCode, ...]:
-    """Why the newest release is not offered."""
+    """Return why the newest release is not offered."""
     codes = [one.code for one in _of_release(facts, newest) if not one.passed]
     if UpdateCode.NEWER_NOT_COVERED in codes and facts.terms.after_expiry is AfterExpiry.REFUSE:
         codes.append(UpdateCode.EXPIRED)
@@ -189,13 +188,13 @@ def _list_refusals(facts: UpdateFacts, newest: model.Known) -> tuple[UpdateCode,
 
 
 def explain(facts: UpdateFacts, known: model.Known) -> list[Verdict]:
-    """The answers of all rules about a release, in their order; those that do not apply pass."""
+    """Return the results of all rules about a release, in order; rules that do not apply pass."""
     return [*_of_caller(facts), *_of_release(facts, known)]
 
 
 def may_download(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
-    """The first no to a download; the rollout and the step that must come first are not asked again. Without
-    a device, it is the download of a customer, whose device may be new.
+    """Return why a download is refused, or None; the rollout and the required earlier version are not checked
+    again. Without a device, it is a download by a customer, whose device may be new.
     """
     later = (
         UpdateCode.FINGERPRINT_REQUIRED,
@@ -217,13 +216,14 @@ def _list_fitting(facts: UpdateFacts, known: model.Known) -> list[model.ReleaseF
 
 
 def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
-    """The channel and all steadier ones; ``stable`` alone for one that the product does not have."""
+    """Return the channel and all more stable ones; only ``stable`` if the product does not have the channel.
+    """
     every = (model.STABLE, *facts.channels)
     return every[: every.index(channel) + 1] if channel in every else (model.STABLE,)
 
 
 def _newer(facts: UpdateFacts) -> list[model.Known]:
-    """The published releases of the asked channels above the current version, the newest first."""
+    """Return the published releases above the current version in the requested channels, newest first."""
     channels = list_channels(facts, facts.asked.channel)
     current = facts.releases.find(facts.asked.app_version)
     key = None if current is not None else find_key(facts.scheme, facts.asked.app_version)
@@ -247,7 +247,7 @@ def _find_refusal(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
 
 
 def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
-    """The rules about the product, the license and the device."""
+    """Apply the rules about the product, the license and the device."""
     code, license, is_licensed = UpdateCode, facts.license, facts.updates is model.Updates.LICENSED
     yield Verdict(code.NOT_OFFERED, facts.updates is not model.Updates.CLOSED, "The product offers updates.")
     is_known = license is not None or (facts.updates is model.Updates.OPEN and not facts.is_key_unknown)
@@ -266,7 +266,7 @@ def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
 
 
 def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
-    """The rules about a release."""
+    """Apply the rules about a release."""
     code, release = UpdateCode, known.release
     is_published = release.state is model.ReleaseState.PUBLISHED
     yield Verdict(code.NOT_PUBLISHED, is_published, "The release is published.")
@@ -290,7 +290,8 @@ def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
 
 
 def _has_channel(facts: UpdateFacts, channel: str) -> bool:
-    """Who may have a channel may have all steadier ones; where updates are open, all are open."""
+    """Whether the license has a channel: each includes all more stable ones. Open updates have all channels.
+    """
     if channel == model.STABLE or facts.updates is model.Updates.OPEN:
         return True
     return any(channel in list_channels(facts, one) for one in facts.terms.channels)
@@ -310,7 +311,7 @@ def _is_covered(facts: UpdateFacts, release: model.Release) -> bool:
 
 
 def _find_unmet(facts: UpdateFacts, release: model.Release) -> Iterator[str]:
-    """What the program runs on and is too old; what is not known passes."""
+    """Yield the requirements that the program's platform does not meet; unknown versions pass."""
     asked = facts.asked
     known = {"os": asked.os_version, "php": asked.php_version, "wp": asked.wp_version}
     for name, least in release.requires.items():
@@ -329,7 +330,7 @@ def _can_follow(facts: UpdateFacts, release: model.Release) -> bool:
 
 
 def _is_reached(facts: UpdateFacts, release: model.Release) -> bool:
-    """Whether the rollout has come to this device; without one, to the license."""
+    """Whether the rollout includes this device, or without one, this license."""
     percent = release.rollout.percent
     if percent >= 100 or facts.asked.by_hand or release.is_critical:
         return True
@@ -343,12 +344,12 @@ def _is_reached(facts: UpdateFacts, release: model.Release) -> bool:
 
 
 def rollout_place(release_id: int, place: str) -> float:
-    """Where a device stands in the rollout of a release: from 0 up to, not including, 100."""
+    """Return the position of a device in the rollout of a release: from 0 up to, not including, 100."""
     digest = hashlib.sha256(f"{release_id}:{place}".encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32 * 100
 
 
 def ends_tokens(before: License, after: License) -> bool:
-    """Whether a change of a license ends its update tokens: it is disabled, or has a new key."""
+    """Whether a change of a license ends its update tokens: it was disabled, or got a new key."""
     is_disabled = after.status == Status.DISABLED != before.status
     return is_disabled or before.key != after.key

@@ -1,4 +1,4 @@
-"""Statements about releases, their files, and the tokens that ask for them."""
+"""Database queries for releases, their files, and update tokens."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,8 +37,8 @@ _NOTICES_OF = Lookup(NOTICES.all.where(_IS_PUBLISHED), notices.c.product_id)
 def load_releases(
     tx: ReadTransaction, schemes: Iterable[tuple[int, VersionScheme]]
 ) -> dict[int, model.ProductReleases]:
-    """The releases of these products that were published, by product, with their files; and the notices that
-    are published.
+    """Return the published releases of these products, by product, with their files, and the published
+    notices.
     """
     wanted = dict(schemes)
     found = [RELEASES.of_row(row) for row in _OF_PRODUCTS.find_rows(tx.connection, wanted)]
@@ -57,7 +57,7 @@ def load_releases(
 
 
 def to_known(tx: ReadTransaction, release: model.Release, scheme: VersionScheme) -> model.Known:
-    """A release with its files."""
+    """Return a release with its files."""
     return _to_known(release, scheme, list_files(tx, [release.id]).get(release.id, ()))
 
 
@@ -70,7 +70,7 @@ def _to_known(
 
 
 def order_releases(found: Iterable[model.Known]) -> model.ProductReleases:
-    """These releases of a product, the newest first."""
+    """Order these releases of a product, newest first."""
     ordered = tuple(sorted(found, key=lambda one: -one.rank))
     by_file: dict[str, list[tuple[model.Known, model.ReleaseFile]]] = {}
     for one in ordered:
@@ -80,7 +80,7 @@ def order_releases(found: Iterable[model.Known]) -> model.ProductReleases:
 
 
 def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, list[model.ReleaseFile]]:
-    """The files of these releases, by release, in the order of their names."""
+    """Return the files of these releases, by release, ordered by name."""
     by_release: dict[int, list[model.ReleaseFile]] = {}
     for row in _FILES_OF.find_rows(tx.connection, release_ids):
         by_release.setdefault(row.release_id, []).append(FILES.of_row(row))
@@ -88,19 +88,19 @@ def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, l
 
 
 def find_release(tx: ReadTransaction, product_id: int, version: str) -> model.Release | None:
-    """The release of this version of a product."""
+    """Return the release of this version of a product."""
     query = RELEASES.all.where(releases.c.product_id == product_id, releases.c.version == version)
     return tx.first(query, RELEASES.of_row)
 
 
 def find_file(tx: ReadTransaction, release_id: int, name: str) -> model.ReleaseFile | None:
-    """The file of this name in a release."""
+    """Return the file with this name in a release."""
     query = FILES.all.where(release_files.c.release_id == release_id, release_files.c.name == name)
     return tx.first(query, FILES.of_row)
 
 
 def count_releases(tx: ReadTransaction, product_id: int) -> int:
-    """The releases of a product."""
+    """Count the releases of a product."""
     query = select(func.count()).select_from(releases).where(releases.c.product_id == product_id)
     return int(tx.connection.execute(query).scalar_one())
 
@@ -117,14 +117,14 @@ def lock_product(tx: WriteTransaction, product_id: int) -> None:
 
 
 def list_ranked(tx: ReadTransaction, product_id: int) -> Sequence[Any]:
-    """Version, channel and rank of the releases of a product that were published, the oldest first."""
+    """Return version, channel and rank of the published releases of a product, oldest first."""
     columns = (releases.c.version, releases.c.channel, releases.c.rank)
     query = select(*columns).where(releases.c.product_id == product_id, releases.c.rank.is_not(None))
     return tx.connection.execute(query.order_by(releases.c.rank)).all()
 
 
 def shift_ranks(tx: WriteTransaction, product_id: int, from_rank: int) -> None:
-    """Make room at a place in the order of a product's versions."""
+    """Make room at a rank in the order of a product's versions."""
     those = (releases.c.product_id == product_id, releases.c.rank >= from_rank)
     tx.connection.execute(update(releases).where(*those).values(rank=releases.c.rank + 1))
 
@@ -136,30 +136,30 @@ def has_notices(tx: ReadTransaction, product_id: int) -> bool:
 
 
 def list_newest_notices(tx: ReadTransaction, product_id: int, limit: int) -> list[Notice]:
-    """The newest notices of a product."""
+    """Return the newest notices of a product."""
     query = NOTICES.all.where(notices.c.product_id == product_id).order_by(notices.c.id.desc()).limit(limit)
     return [NOTICES.of_row(row) for row in tx.connection.execute(query)]
 
 
 def count_published(tx: ReadTransaction, product_id: int) -> int:
-    """The notices of a product that are published."""
+    """Count the published notices of a product."""
     those = (notices.c.product_id == product_id, _IS_PUBLISHED)
     return int(tx.connection.execute(select(func.count()).select_from(notices).where(*those)).scalar_one())
 
 
 def note_change(tx: WriteTransaction, product_id: int) -> None:
-    """Note that what a product's releases offer, or its notices, have changed: servers read them again."""
+    """Note that a product's releases on offer or its notices have changed: servers reload them."""
     count = func.coalesce(products.c.releases_changed, 0) + 1
     tx.connection.execute(update(products).where(products.c.id == product_id).values(releases_changed=count))
 
 
 def hash_token(token: str) -> bytes:
-    """The hash under which an update token is found; one that a client has folded is the same."""
+    """Return the hash by which an update token is looked up; the case of the token does not matter."""
     return hashlib.sha256(token.lower().encode(errors="surrogatepass")).digest()
 
 
 def find_holders_of(tx: ReadTransaction, tokens: Mapping[str, datetime]) -> dict[str, Subject]:
-    """Whom these update tokens belong to, by token: those that have not ended at the moment of each."""
+    """Return the holders of these update tokens, by token; a token must not have ended at its moment."""
     by_hash = {hash_token(one): one for one in tokens}
     rows = {
         by_hash[row.token_hash]: row
@@ -184,14 +184,14 @@ def find_holders_of(tx: ReadTransaction, tokens: Mapping[str, datetime]) -> dict
 
 
 def list_tokens(tx: ReadTransaction, license_id: int) -> list[Values]:
-    """The tokens of a license without their hashes, the oldest first."""
+    """Return the tokens of a license without their hashes, oldest first."""
     names = ("id", "license_id", "activation_id", "prefix", "created_at", "ends_at")
     query = select(*(update_tokens.c[name] for name in names)).where(update_tokens.c.license_id == license_id)
     return [with_datetimes(row) for row in tx.connection.execute(query.order_by(update_tokens.c.id))]
 
 
 def save_new_token(tx: WriteTransaction, token: Struct, text: str) -> int:
-    """Insert a token, which has this text; returns its ID."""
+    """Insert a token with this text; returns its ID."""
     return tx.insert(update_tokens, to_columns(token) | {"token_hash": hash_token(text)})
 
 
@@ -202,7 +202,7 @@ def delete_tokens(tx: WriteTransaction, ids: Collection[int]) -> None:
 
 
 def limit_tokens(tx: WriteTransaction, ids: Collection[int], until: datetime) -> None:
-    """Let these tokens end then, unless they end before."""
+    """Let these tokens end at this moment, unless they end earlier."""
     those = (update_tokens.c.id.in_(ids), func.coalesce(update_tokens.c.ends_at, 2**62) > to_seconds(until))
     if ids:
         tx.connection.execute(update(update_tokens).where(*those).values(ends_at=to_seconds(until)))
@@ -217,7 +217,7 @@ def end_tokens(tx: WriteTransaction, license_ids: Iterable[int]) -> None:
 
 
 def list_uses(tx: ReadTransaction, release_id: int, since_day: int) -> list[model.UsesOfDay]:
-    """What was counted of a release since a day (the number of days since 1970), the oldest first."""
+    """Return the daily counts of a release since a day (days since 1970), oldest first."""
     counts = release_counts.c
     query = select(counts.day, counts.checks, counts.offers, counts.downloads)
     query = query.where(counts.release_id == release_id, counts.day >= since_day).order_by(counts.day)
@@ -225,13 +225,13 @@ def list_uses(tx: ReadTransaction, release_id: int, since_day: int) -> list[mode
 
 
 def delete_files(tx: WriteTransaction, release_id: int) -> None:
-    """Delete the files of a release, and what was counted of it."""
+    """Delete the files of a release and its counts."""
     tx.connection.execute(delete(release_files).where(release_files.c.release_id == release_id))
     tx.connection.execute(delete(release_counts).where(release_counts.c.release_id == release_id))
 
 
 def list_stored_files(tx: ReadTransaction) -> list[model.ReleaseFile]:
-    """Every file whose bytes are in the folder of files."""
+    """Return every file whose bytes are in the folder of files."""
     return [
         FILES.of_row(row) for row in tx.connection.execute(FILES.all.where(release_files.c.stored_at > 0))
     ]

@@ -1,6 +1,6 @@
-"""Tickets for downloads: which file, for which license and device, and the end; nothing of them is stored.
+"""Download tickets: each names a file, a license, a device and an end. Tickets are signed, not stored.
 
-A ticket is base32 in lower case, so that it survives clients that fold addresses.
+A ticket is base32 in lower case, so that it survives clients that change the case of URLs.
 """
 
 import base64
@@ -18,7 +18,7 @@ from keywright.licensing.licenses.model import License
 _PURPOSE = "keywright v1 download"
 #: The file, the license and the activation (0: none), the end in seconds, and the mark of the license's key.
 _FIELDS = struct.Struct(">QQQI4s")
-#: Beside the activation: the device must hold its place under any terms.
+#: A flag in the activation's field: the device must hold its place whatever the terms are.
 _HELD = 1 << 63
 _MAC_BYTES = 16
 _NO_MARK = b"\0" * 4
@@ -26,7 +26,7 @@ LENGTH = -(-(_FIELDS.size + _MAC_BYTES) * 8 // 5)
 
 
 class Ticket(Struct, frozen=True, gc=False):
-    """What a ticket is for."""
+    """The contents of a ticket."""
 
     file_id: int
     license_id: int | None
@@ -45,7 +45,7 @@ def write_ticket(
     *,
     needs_place: bool = False,
 ) -> str:
-    """A ticket for a file, which lasts at least seven days."""
+    """Return a ticket for a file; it is valid for at least seven days."""
     license_id, activation_id = (0 if one is None else one.id for one in (license, activation))
     activation_id |= _HELD if needs_place else 0
     mark = _NO_MARK if license is None else _mark(ring, license)
@@ -54,7 +54,7 @@ def write_ticket(
 
 
 def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
-    """What a ticket is for; None for one that is over, or was not made here."""
+    """Return the contents of a ticket; None if it has ended or was not made here."""
     if len(text) != LENGTH or not text.isascii():
         return None
     try:
@@ -72,7 +72,8 @@ def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
 
 
 def is_of_key(ring: KeyRing, ticket: Ticket, license: License) -> bool:
-    """Whether the license has the key that it had when the ticket was written: a new key ends tickets."""
+    """Whether the license still has the key that it had when the ticket was written: a new key ends tickets.
+    """
     return any([hmac.compare_digest(_mark(one, license), ticket.key_mark) for one in ring.rings])
 
 
@@ -86,15 +87,15 @@ def _mac(ring: KeyRing, plain: bytes) -> bytes:
 
 @lru_cache(maxsize=8)
 def _key_of(ring: KeyRing) -> bytes:
-    """The key of tickets; deriving it takes longer than all else about a ticket."""
+    """Return the key of tickets; cached, as deriving it takes longer than everything else about a ticket."""
     return ring.sign(_PURPOSE, "")
 
 
-#: A ticket lasts at least one and at most two of these, so that an address stays the same for a while.
+#: A ticket is valid for at least one and at most two of these, so that its URL stays the same for a while.
 TICKET_LIFE = timedelta(days=7)
 
 
 def ticket_end(now: datetime) -> int:
-    """The moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
+    """Return the moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
     life = int(TICKET_LIFE.total_seconds())
     return (int(now.timestamp()) // life + 2) * life

@@ -1,4 +1,4 @@
-"""Update tokens: made, listed and ended; each may only ask for updates of its license, and download them."""
+"""Make, list and end update tokens; a token permits only checks for updates of its license, and downloads."""
 
 import base64
 import secrets
@@ -18,13 +18,13 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.updates import store
 
 MAX_OF_ACTIVATION, MAX_OF_LICENSE = 5, 20
-#: How long the token before goes on where a device gets a new one.
+#: How long a device's former token remains valid after the device gets a new one.
 OVERLAP = timedelta(days=7)
 _PREFIX, _BYTES, _SHOWN = "upd_", 20, 8
 
 
 class UpdateToken(Struct, frozen=True):
-    """A token, without its secret; ``prefix`` are its first characters."""
+    """A token, without its secret; ``prefix`` is its first characters."""
 
     id: int
     license_id: int
@@ -35,7 +35,7 @@ class UpdateToken(Struct, frozen=True):
 
 
 class NewUpdateToken(Struct, frozen=True):
-    """A token that was just made, and its text, which is shown this once."""
+    """A token that was just made, with its text, which is shown only once."""
 
     token: UpdateToken
     text: str
@@ -75,8 +75,8 @@ def create(work: LicenseWork, command: CreateUpdateToken) -> NewUpdateToken:
 def issue(
     work: LicenseWork, command: Command, license: License, activation: Activation | None
 ) -> NewUpdateToken:
-    """Make a token; one that the device had goes on for seven days, and beyond the most there may be, the
-    oldest end. Raises ``LicenseDisabled`` and ``NotActivated``.
+    """Make a token. Former tokens of the device end after seven days; beyond the maxima, the oldest end at
+    once. Raises ``LicenseDisabled`` and ``NotActivated``.
     """
     if license.status == Status.DISABLED:
         raise LicenseDisabled(license.key)
@@ -109,13 +109,13 @@ def end(work: LicenseWork, command: EndUpdateToken) -> None:
 
 
 def list_tokens(read: Any, query: ListUpdateTokens) -> list[UpdateToken]:
-    """The tokens of a license, the oldest first. Raises ``UnknownLicenseId``."""
+    """Return the tokens of a license that have not ended, oldest first. Raises ``UnknownLicenseId``."""
     require_license(read.tx, query.license_id, query.only_product_id)
     return list_live(read.tx, query.license_id, query.now)
 
 
 def list_live(tx: Any, license_id: int, now: datetime) -> list[UpdateToken]:
-    """The tokens of a license that have not ended, the oldest first."""
+    """Return the tokens of a license that have not ended, oldest first."""
     found = (UpdateToken(**one) for one in store.list_tokens(tx, license_id))
     return [one for one in found if one.ends_at is None or one.ends_at > now]
 

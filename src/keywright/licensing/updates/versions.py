@@ -1,7 +1,7 @@
 """The order of versions, by the scheme of a product. Pure.
 
-A version becomes a key that compares with the keys of the same scheme; versions with equal keys rank equal.
-Ranges such as ``>= 2, < 3.2.1`` hold versions.
+A version is converted to a key that compares with keys of the same scheme; versions with equal keys rank
+equal. Ranges such as ``>= 2, < 3.2.1`` contain versions.
 """
 
 import operator
@@ -14,7 +14,7 @@ from typing import Any
 MAX_VERSION = 64
 _TOKENS = re.compile(r"[0-9]+|[a-z]+")
 _LOOSE = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_~:-]*")
-#: Words that make a version older than the one without them, from old to new; and those that make it newer.
+#: Words that make a version older than the same one without them, oldest first; and words that make it newer.
 _BEFORE = {"dev": -5, "alpha": -4, "a": -4, "beta": -3, "b": -3, "c": -2, "rc": -2, "pre": -2, "preview": -2}
 _AFTER = frozenset({"p", "patch", "pl", "post", "r", "rev", "sp"})
 _END, _POST, _NUMBER, _OTHER_WORD = 0, 1, 2, -6
@@ -40,13 +40,13 @@ class VersionScheme(StrEnum):
     PEP440 = "pep440"
 
 
-#: Compares with the keys of the same scheme.
+#: A sort key; comparable with keys of the same scheme.
 VersionKey = tuple[Any, ...]
 
 
 @lru_cache(maxsize=4096)
 def version_key(scheme: VersionScheme, version: str) -> VersionKey:
-    """The key of a version. Raises ``ValueError`` for one that the scheme does not know."""
+    """Return the key of a version. Raises ``ValueError`` if the scheme cannot parse it."""
     if len(version) <= MAX_VERSION and version.isascii():
         found = _KEYS[scheme](version)
         if found is not None:
@@ -55,7 +55,7 @@ def version_key(scheme: VersionScheme, version: str) -> VersionKey:
 
 
 def find_key(scheme: VersionScheme, version: str | None) -> VersionKey | None:
-    """The key of a version; None for one that the scheme does not know."""
+    """Return the key of a version; None if the scheme cannot parse it."""
     try:
         return None if version is None else version_key(scheme, version)
     except ValueError:
@@ -63,8 +63,8 @@ def find_key(scheme: VersionScheme, version: str | None) -> VersionKey | None:
 
 
 def _loose(version: str) -> VersionKey | None:
-    """``1.10`` is newer than ``1.9``, ``1.0`` is ``1.0.0`` and ``v1``, ``1.0-beta2`` is older than ``1.0``;
-    what follows a ``+`` does not count.
+    """Parse a loose version: ``1.10`` is newer than ``1.9``, ``1.0`` equals ``1.0.0`` and ``v1``,
+    ``1.0-beta2`` is older than ``1.0``; what follows a ``+`` is ignored.
     """
     if not _LOOSE.fullmatch(version) or not re.search("[0-9]", version):
         return None
@@ -87,7 +87,7 @@ def _drop_zeros(key: list[tuple[int, int, str]]) -> None:
 
 
 def _semver(version: str) -> VersionKey | None:
-    """Semantic Versioning 2.0.0, §11; a ``v`` in front is allowed."""
+    """Parse a version of Semantic Versioning 2.0.0, §11; a leading ``v`` is allowed."""
     found = _SEMVER.fullmatch(version.removeprefix("v"))
     if found is None:
         return None
@@ -105,7 +105,8 @@ _FIRST, _LAST = ("", -1), ("~", -1)
 
 
 def _pep440(version: str) -> VersionKey | None:
-    """PEP 440: dev releases before pre-releases, these before the release, that before post releases."""
+    """Parse a version of PEP 440: dev releases precede pre-releases, these the release, that post releases.
+    """
     found = _PEP440.fullmatch(version.lower())
     if found is None:
         return None
@@ -135,7 +136,7 @@ _IN_WORDS = {
 }
 
 
-#: Alternatives; a key matches one if it passes all of its tests.
+#: Alternatives; a key matches an alternative if it passes all of its tests.
 Ranges = tuple[tuple[tuple[Callable[[Any, Any], Any], VersionKey], ...], ...]
 _TESTS = {
     "<=": operator.le,
@@ -150,8 +151,8 @@ _TEST = re.compile(r"(<=|>=|<|>|=|)\s*(\S+)")
 
 @lru_cache(maxsize=256)
 def parse_ranges(scheme: VersionScheme, text: str) -> Ranges:
-    """``< 3.2.1``; ``>= 2, < 3.2.1`` is both, ``1.4 || >= 2`` is either; a version alone is that one. Raises
-    ``ValueError``.
+    """Parse version ranges: in ``>= 2, < 3.2.1`` both tests must pass, in ``1.4 || >= 2`` one; a version
+    alone matches only itself. Raises ``ValueError``.
     """
     return tuple(
         tuple(_parse_test(scheme, one.strip()) for one in each.split(",")) for each in text.split("||")
@@ -166,5 +167,5 @@ def _parse_test(scheme: VersionScheme, text: str) -> tuple[Callable[[Any, Any], 
 
 
 def is_within(ranges: Ranges, key: VersionKey) -> bool:
-    """Whether the ranges hold the version with this key."""
+    """Whether the ranges contain the version with this key."""
     return any(all(passes(key, bound) for passes, bound in each) for each in ranges)

@@ -1,4 +1,4 @@
-"""Decide the commands about usage, and read it; see ``activations.handlers``."""
+"""Handlers of the commands about usage, and of queries; see ``activations.handlers``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from keywright.licensing.usage import model, rules, store
 
 
 def record_usage(work: LicenseWork, command: model.RecordUsage) -> model.RecordedUsage:
-    """Count an amount."""
+    """Count an amount on a meter, and record an event if it passes a threshold."""
     license, now, name = get_license(work, command), work.now(command), command.meter
     meter = rules.require_countable(license, terms_of(license), name, now=now, built_at=command.built_at)
     before = work.usage.find_period(license, name, meter, now)
@@ -28,7 +28,7 @@ def record_usage(work: LicenseWork, command: model.RecordUsage) -> model.Recorde
 
 
 def close_periods(work: LicenseWork, command: model.ClosePeriods) -> None:
-    """Close periods, each once, whichever server is first."""
+    """Close periods, each exactly once even with several servers."""
     for id in command.license_ids:
         closed = work.usage.close_over(id, work.find_license(id), work.now(command))
         work.record_closed(closed, command.context.now)
@@ -41,14 +41,14 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
 
 
 def find_due_periods(read: Any, query: model.FindDuePeriods) -> tuple[int, ...]:
-    """Some licenses with periods to close."""
+    """Return some licenses with periods to close."""
     now = read.tx.read_clock() or query.now
     return store.find_due(read.tx, now - rules.CLOSES_AFTER)
 
 
 def list_periods(read: Any, query: model.ListPeriods) -> ItemPage[model.MeterUsage]:
-    """A page of periods. Raises ``UnknownLicenseId`` for those of a license that is not there and has
-    none.
+    """Return a page of periods. Raises ``UnknownLicenseId`` for a license that does not exist and has no
+    periods.
     """
     page, where = store.list_periods(read.tx, query), query.where
     if not page.items and query.after is None and where.license_id is not None:

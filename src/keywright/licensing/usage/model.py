@@ -1,4 +1,4 @@
-"""Usage of meters, and the commands about it."""
+"""Usage of meters, and its commands."""
 
 from datetime import datetime
 from typing import Any
@@ -10,11 +10,11 @@ from keywright.licensing.activations.model import ProgramCommand
 
 
 class MeterUsage(msgspec.Struct, frozen=True, gc=False):
-    """How much of a meter was used from ``period_start`` up to, not including, ``period_end``, which is
-    ``END_OF_TIME`` for never.
+    """The amount of a meter used from ``period_start`` up to, not including, ``period_end`` (``END_OF_TIME``
+    for never).
 
-    ``meter_limit`` is None until the period is closed or its license is deleted; then the product and the
-    customer are those of that moment. After ``closed_at``, nothing changes any more.
+    ``meter_limit`` is None until the period is closed or its license is deleted; product and customer are
+    then those of that moment. After ``closed_at``, nothing changes any more.
     """
 
     license_id: int
@@ -29,7 +29,7 @@ class MeterUsage(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """Its license, its meter, and its first second: its place in a list."""
+        """The position in a list: license, meter, and first second."""
         return self.license_id, self.meter, int(self.period_start.timestamp())
 
     @property
@@ -38,7 +38,7 @@ class MeterUsage(msgspec.Struct, frozen=True, gc=False):
         return 0 if self.meter_limit is None else max(0, self.used - self.meter_limit)
 
     def to_details(self) -> dict[str, Any]:
-        """The details of the event of a period that was closed."""
+        """Return the details of the event of a closed period."""
         return {
             "meter": self.meter,
             "period_start": self.period_start,
@@ -52,7 +52,7 @@ class MeterUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordedUsage(msgspec.Struct, frozen=True, gc=False):
-    """The usage of a meter after an amount was counted; it starts again at ``resets_at``, None for never."""
+    """The usage of a meter after an amount was counted; it restarts at ``resets_at``, None for never."""
 
     usage: MeterUsage
     limit: int
@@ -60,14 +60,14 @@ class RecordedUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordUsage(ProgramCommand, frozen=True, kw_only=True):
-    """Count an amount of a meter of the license."""
+    """Count an amount on a meter of the license."""
 
     meter: str
     amount: int
 
 
 class ClosePeriods(Command, frozen=True, kw_only=True):
-    """Close the periods of these licenses that have been over for long enough; also of deleted ones."""
+    """Close the periods of these licenses that ended long enough ago, including those of deleted licenses."""
 
     cost = Cost.STEP
     is_internal = True
@@ -87,7 +87,9 @@ class FindDuePeriods(Query, frozen=True, kw_only=True):
 
 
 class PeriodFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which periods are listed: those that begin in a span (``until`` is not in it); None is all."""
+    """The conditions of a list of periods, which begin at ``since`` or later and before ``until``; None
+    matches any.
+    """
 
     only_product_id: int | None = None
     license_id: int | None = None
@@ -98,12 +100,12 @@ class PeriodFilter(msgspec.Struct, frozen=True, kw_only=True):
     is_closed: bool | None = None
 
 
-#: The place of a period in a list: its license, its meter, and its first second as it is stored.
+#: The position of a period in a list: its license, its meter, and its first second as stored.
 Place = tuple[int, str, int]
 
 
 class ListPeriods(Query, frozen=True, kw_only=True):
-    """Periods by license, meter and time, those after a place; or the newest ones."""
+    """Periods by license, meter and time, after a position; or the newest ones."""
 
     cost = Cost.LIST
 

@@ -1,5 +1,5 @@
 """The rules of usage. Pure. Periods are those of the calendar in UTC, or are counted from the license's
-creation. A meter's periods never overlap: one begins where the last one has ended, or later.
+creation. A meter's periods never overlap: each begins at the end of the one before, or later.
 """
 
 from collections.abc import Iterable
@@ -14,20 +14,20 @@ from keywright.licensing.licenses.rules import END_OF_TIME, add_months, require_
 from keywright.licensing.terms.model import Meter, Overage, Period, Terms
 from keywright.licensing.usage.model import MeterUsage
 
-#: The beginning, in the database, of a period that never ends.
+#: The beginning, as stored, of a period that never ends.
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-#: A period is closed so long after its end: until then, counts that come late go into it.
+#: A period is closed this long after its end; until then, late counts are added to it.
 CLOSES_AFTER = timedelta(hours=1)
 #: The months of the periods that are counted from a license's creation.
 _MONTHS = {Period.LICENSE_MONTH: 1, Period.LICENSE_YEAR: 12}
-#: From the first day of a calendar period, so many days lead into the next one.
+#: Adding this many days to the first day of a calendar period leads into the next one.
 _DAYS = {Period.DAY: 1, Period.MONTH: 31, Period.YEAR: 366}
 _SECOND = timedelta(seconds=1)
 
 
 def period_of(per: Period, created_at: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The first second of the period that ``now`` is in, and that of the next one, ``END_OF_TIME`` for never;
-    ``created_at`` is when the license was made.
+    """Return the first second of the period that ``now`` is in, and of the next one, ``END_OF_TIME`` for
+    never; ``created_at`` is when the license was made.
     """
     if per not in _MONTHS:
         return _calendar_period(per, now)
@@ -40,7 +40,7 @@ def period_of(per: Period, created_at: datetime, now: datetime) -> tuple[datetim
     return add_months(created_at, number * step), end
 
 
-# Calls of the same second ask for the same ones, for each of their meters.
+# Calls within the same second need the same periods, for each of their meters.
 @lru_cache(maxsize=64)
 def _calendar_period(per: Period, now: datetime) -> tuple[datetime, datetime]:
     if per is Period.LICENSE:
@@ -57,7 +57,9 @@ def _calendar_period(per: Period, now: datetime) -> tuple[datetime, datetime]:
 def begin(
     license: License, name: str, per: Period, now: datetime, ended_at: datetime | None = None
 ) -> MeterUsage:
-    """The period that ``now`` is in, with nothing used; the meter's last one before it has ended then."""
+    """Return the period that ``now`` is in, with nothing used; it begins no earlier than ``ended_at``, the
+    end of the meter's last period.
+    """
     start, end = period_of(per, license.created_at, now)
     return MeterUsage(license.id, name, start if ended_at is None else max(start, ended_at), 0, end)
 
@@ -68,20 +70,20 @@ def is_in(usage: MeterUsage, now: datetime) -> bool:
 
 
 def complete(usage: MeterUsage, meter: Meter) -> MeterUsage:
-    """The usage with its period's end, which an older version has not written with a new beginning."""
+    """Set the end of the period, which an older version does not write with a new beginning."""
     if usage.period_end > usage.period_start:
         return usage
-    # That version knows the calendar's periods only.
+    # Older versions know only calendar periods.
     return replace(usage, period_end=period_of(meter.per, usage.period_start, usage.period_start)[1])
 
 
 def resets_at(usage: MeterUsage) -> datetime | None:
-    """The first second of the next period; None for never."""
+    """Return the first second of the next period; None for never."""
     return None if usage.period_end == END_OF_TIME else usage.period_end
 
 
 def usage_by_meter(terms: Terms, usages: Iterable[MeterUsage], now: datetime) -> dict[str, int]:
-    """The amount used now of each of the terms' meters."""
+    """Return the amount used now of each of the terms' meters."""
     used = dict.fromkeys(terms.meters, 0)
     for one in usages:
         if one.meter in used and is_in(complete(one, terms.meters[one.meter]), now):
@@ -90,15 +92,15 @@ def usage_by_meter(terms: Terms, usages: Iterable[MeterUsage], now: datetime) ->
 
 
 def is_exceeded(meter: Meter, used: int) -> bool:
-    """Whether a meter that refuses more than its limit is there."""
+    """Whether a meter that refuses overage has reached its limit."""
     return meter.overage is Overage.REFUSE and used >= meter.limit
 
 
 def require_countable(
     license: License, terms: Terms, name: str, *, now: datetime, built_at: datetime | None
 ) -> Meter:
-    """The meter of this name. Raises ``InvalidParameters`` when the license has none, and what
-    ``require_activatable`` does.
+    """Return the meter with this name. Raises ``InvalidParameters`` if the license has none, and what
+    ``require_activatable`` raises.
     """
     require_activatable(license, terms, now, built_at)
     meter = terms.meters.get(name)
@@ -108,8 +110,8 @@ def require_countable(
 
 
 def add_usage(usage: MeterUsage, meter: Meter, amount: int) -> MeterUsage:
-    """Count an amount in a period. Nothing is counted when it raises ``UsageExceeded``: the amount does not
-    fit as a whole.
+    """Count an amount in a period. Raises ``UsageExceeded``, and counts nothing, if the whole amount does not
+    fit.
     """
     if meter.overage is Overage.REFUSE and usage.used + amount > meter.limit:
         raise UsageExceeded(usage.meter, meter.limit, usage.used, resets_at(usage))
@@ -117,7 +119,7 @@ def add_usage(usage: MeterUsage, meter: Meter, amount: int) -> MeterUsage:
 
 
 def ended_meters(before: Terms, after: Terms) -> list[str]:
-    """The meters that are gone, or start again at other times."""
+    """Return the meters that were removed or got another period."""
     return [
         name
         for name, one in before.meters.items()
@@ -126,9 +128,7 @@ def ended_meters(before: Terms, after: Terms) -> list[str]:
 
 
 def detach(usage: MeterUsage, license: License | None, meter: Meter | None) -> MeterUsage:
-    """The usage with what it needs to be closed when its license or its meter is gone, now that these are
-    here.
-    """
+    """Copy to the usage what closing it requires once its license or meter is gone; both exist now."""
     if license is None:
         return usage
     start = license.created_at if usage.period_start == BEGINNING else usage.period_start
@@ -142,7 +142,7 @@ def detach(usage: MeterUsage, license: License | None, meter: Meter | None) -> M
 
 
 def close(usage: MeterUsage, period_end: datetime, now: datetime) -> MeterUsage:
-    """The usage of a period, closed now; the period has at least a second, so that no other begins with
-    it.
+    """Close the usage of a period now; the period lasts at least a second, so that no other begins at the
+    same time.
     """
     return replace(usage, period_end=max(period_end, usage.period_start + _SECOND), closed_at=now)

@@ -1,4 +1,4 @@
-"""Usage of meters and its periods in the database. The transaction has locked the licenses."""
+"""Usage of meters and its periods in the database. The transaction holds the locks of the licenses."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
@@ -21,32 +21,34 @@ from keywright.licensing.usage import rules
 from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter
 from keywright.licensing.usage.rules import usage_by_meter
 
-#: A license and the name of a meter; with the first second of a period.
+#: A license and the name of a meter; then with the first second of a period.
 MeterName = tuple[int, str]
 PeriodName = tuple[int, str, datetime]
 
-#: The most rows that are deleted at once because of their age, and the most licenses of a step.
+#: The most old rows deleted at once, and the most licenses returned as due.
 _MAX_OLD, _MAX_DUE = 1_000, 200
 
 
 def find_usage(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, MeterUsage]:
-    """The usage of these meters in their newest periods, by meter; of those that were ever used."""
+    """Return the usage of these meters in their newest periods, by meter; a meter that was never used has
+    none.
+    """
     found = map(_usage_of, _OF_METER.find_rows(tx.connection, meters))
     return {(one.license_id, one.meter): one for one in found}
 
 
 def find_past(tx: ReadTransaction, meters: Iterable[MeterName]) -> list[MeterUsage]:
-    """The usage of these meters in periods that are not their newest, and not closed."""
+    """Return the usage of these meters in open periods that are not their newest."""
     return list(map(past_of, _PAST_OF_METER.find_rows(tx.connection, meters)))
 
 
 def list_past(tx: ReadTransaction, license_ids: Iterable[int]) -> list[MeterUsage]:
-    """The same of all meters of these licenses."""
+    """Return the usage of all meters of these licenses in open periods that are not their newest."""
     return list(map(past_of, _PAST_OF_LICENSE.find_rows(tx.connection, license_ids)))
 
 
 def find_ends(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, datetime]:
-    """When the last period of each of these meters has ended that is not its newest, or is closed."""
+    """Return the end of the last period of each of these meters, by meter, without its newest open one."""
     found = _ENDS.find_rows(tx.connection, meters)
     return {(row[0], row[1]): to_datetime(row[2]) for row in found}
 
@@ -58,14 +60,14 @@ def has_any(tx: ReadTransaction, license_id: int) -> bool:
 
 
 def find_due(tx: ReadTransaction, ended_before: datetime) -> tuple[int, ...]:
-    """Some licenses with a period that is not closed, and has ended at this moment or before."""
+    """Return some licenses with an open period that ended at this moment or before."""
     until = {"until": to_seconds(ended_before)}
     found = {row[0] for query in _DUE for row in tx.connection.execute(query, until)}
     return tuple(sorted(found)[:_MAX_DUE])
 
 
 def list_usage(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[MeterUsage]]:
-    """The usage of all meters of these licenses in their newest periods, by license."""
+    """Return the usage of all meters of these licenses in their newest periods, by license."""
     found: dict[int, list[MeterUsage]] = {}
     for one in map(_usage_of, _OF_LICENSE.find_rows(tx.connection, license_ids)):
         found.setdefault(one.license_id, []).append(one)
@@ -75,7 +77,7 @@ def list_usage(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, lis
 def show_usage(
     tx: ReadTransaction, terms: Terms, newest: Sequence[MeterUsage], now: datetime
 ) -> dict[str, int]:
-    """The amount used now of each of the terms' meters; ``newest`` is what ``list_usage`` has found."""
+    """Return the amount used now of each of the terms' meters; ``newest`` is from ``list_usage``."""
     ahead = [(one.license_id, one.meter) for one in newest if one.period_start > now]
     return usage_by_meter(terms, [*newest, *(find_past(tx, ahead) if ahead else ())], now)
 
@@ -86,13 +88,13 @@ def save_new_usage(tx: WriteTransaction, new: Sequence[MeterUsage]) -> None:
 
 
 def save_usage(tx: WriteTransaction, changed: Sequence[MeterUsage]) -> None:
-    """Update it."""
+    """Update the usage of newest periods."""
     rows = [_columns_of(one, meter_usage, where=_METER) for one in changed]
     _UPDATE.execute(tx.connection, rows)
 
 
 def delete_usage(tx: WriteTransaction, meters: Iterable[MeterName]) -> None:
-    """Delete it: the periods of these meters are closed."""
+    """Delete the usage of newest periods, as they are closed."""
     rows = [{"where_license_id": license_id, "where_meter": name} for license_id, name in meters]
     _DELETE.execute(tx.connection, rows)
 
@@ -103,21 +105,21 @@ def save_new_past(tx: WriteTransaction, new: Sequence[MeterUsage]) -> None:
 
 
 def save_past(tx: WriteTransaction, changed: Sequence[MeterUsage]) -> None:
-    """Update it."""
+    """Update the usage of past periods."""
     rows = [_columns_of(one, past_usage, where=_PERIOD) for one in changed]
     _UPDATE_PAST.execute(tx.connection, rows)
 
 
 def end_packages(tx: WriteTransaction, license_ids: Collection[int], now: datetime) -> None:
-    """Let the periods of these deleted licenses that never end be over now."""
+    """End those periods of these deleted licenses now that would never end."""
     ended = sa.update(past_usage).where(past_usage.c.license_id.in_(license_ids), ~_IS_CLOSED)
     never = to_seconds(END_OF_TIME)
     tx.connection.execute(ended.where(past_usage.c.period_end == never).values(period_end=to_seconds(now)))
 
 
 def take_back(tx: WriteTransaction, rows: Sequence[Values], license: License) -> list[Values]:
-    """Which of these rows of ``meter_usage``, those of a license that is restored, are its newest periods:
-    all but those that are closed since. They are kept no longer as those of a deleted license.
+    """Return those of these rows of ``meter_usage``, of a license that is restored, that are its newest
+    periods: all that were not closed since its deletion. Their copies in ``past_usage`` are deleted.
     """
     made = to_seconds(license.created_at)
     by_name = {(license.id, row["meter"], row["period_start"] or made): row for row in rows}
@@ -126,7 +128,7 @@ def take_back(tx: WriteTransaction, rows: Sequence[Values], license: License) ->
     keys = [f"where_{name}" for name in _PERIOD]
     _DELETE_PAST.execute(tx.connection, [dict(zip(keys, name, strict=True)) for name in kept])
     return [
-        # A snapshot may be that of an older version.
+        # The snapshot may be from an older version.
         {"period_end": 0} | row | ({"used": kept[name].used} if name in kept else {})
         for name, row in by_name.items()
         if name in kept or name not in past
@@ -134,7 +136,7 @@ def take_back(tx: WriteTransaction, rows: Sequence[Values], license: License) ->
 
 
 def delete_old(tx: WriteTransaction, before: datetime) -> int:
-    """Delete some usage of periods that were closed before this moment; returns of how many."""
+    """Delete some usage of periods that were closed before this moment; returns how many."""
     return tx.connection.execute(_DELETE_OLD, {"before": to_seconds(before)}).rowcount
 
 
@@ -144,14 +146,14 @@ def _usage_of(row: Sequence[Any]) -> MeterUsage:
 
 
 def past_of(row: Sequence[Any]) -> MeterUsage:
-    """The usage of a row of all its fields."""
+    """Build the usage from a row with all of its fields."""
     *of_license, closed_at = row[5:]
     known = dict(zip(_FIELDS[5:-1], of_license, strict=True))
     return replace(_usage_of(row[:5]), **known, closed_at=closed_at and to_datetime(closed_at))
 
 
 def _columns_of(one: MeterUsage, table: sa.Table, where: Sequence[str] = ()) -> Values:
-    """The columns of a row; those that identify it are ``where_…``."""
+    """Return the columns of a row; those that identify it are named ``where_…``."""
     values = {name: value for name, value in to_columns(one).items() if name in table.c}
     return {f"where_{name}" if name in where else name: value for name, value in values.items()}
 
@@ -191,7 +193,7 @@ _OLD = sa.select(*_OLD_PERIOD).where(past_usage.c.closed_at < sa.bindparam("befo
 _DELETE_OLD = sa.delete(past_usage).where(sa.tuple_(*_OLD_PERIOD).in_(_OLD))
 
 
-#: The beginning of a period, in its place.
+#: The beginning of a period, in its position.
 _time_of = itemgetter(2)
 _PLACE = _FIELDS[:3]
 _OF_NEWEST = [
@@ -206,7 +208,7 @@ _PRODUCT_OF_PAST = sa.func.coalesce(past_usage.c.product_id, licenses.c.product_
 
 
 def list_periods(tx: ReadTransaction, query: ListPeriods) -> ItemPage[MeterUsage]:
-    """A page of periods; those that are not closed have the limit, product and customer of now."""
+    """Return a page of periods; open ones have the current limit, product and customer."""
     where = query.where
     parts = [_NEWEST.where(*_conditions(meter_usage, licenses.c.product_id, where))]
     parts.append(_PAST_PERIODS.where(*_conditions(past_usage, _PRODUCT_OF_PAST, where)))
@@ -252,7 +254,7 @@ def _conditions(
 
 
 def _with_limits(tx: ReadTransaction, found: Sequence[MeterUsage]) -> list[MeterUsage]:
-    """These periods, those that are not closed with the limit, product and customer of now."""
+    """Set the current limit, product and customer of those of these periods that are open."""
     owners = find_licenses_by_id(tx, {one.license_id for one in found if one.closed_at is None})
     shown = []
     for one in found:

@@ -19,18 +19,18 @@ class UsageWork:
 
     def __init__(self, tx: WriteTransaction) -> None:
         self._tx = tx
-        #: In the newest period of each meter: as it is now; as it was loaded.
+        #: In the newest period of each meter: as it is now, and as it was loaded.
         self._usage: dict[MeterName, MeterUsage] = {}
         self._stored: dict[MeterName, MeterUsage] = {}
-        #: In periods from before that, which are not closed: as it is now; as it was loaded.
+        #: In earlier periods that are not closed: as it is now, and as it was loaded.
         self._past: dict[PeriodName, MeterUsage] = {}
         self._stored_past: dict[PeriodName, MeterUsage] = {}
-        #: The end of the last period from before that.
+        #: The end of the last of these earlier periods.
         self._ends: dict[MeterName, datetime] = {}
 
     def load(self, meters: Iterable[MeterName], moments: Collection[datetime]) -> None:
         """Load the usage of these meters, which is counted at these moments."""
-        # No database needs to be asked for a text that none can hold.
+        # No database can store NUL, so no meter has such a name.
         possible = {one for one in meters if "\0" not in one[1]}
         if not possible:
             return
@@ -42,7 +42,7 @@ class UsageWork:
             self._ends |= store.find_ends(self._tx, edge)
 
     def load_licenses(self, license_ids: Collection[int]) -> None:
-        """Load the usage of all meters of these licenses, but for what is known here."""
+        """Load the usage of all meters of these licenses, except what is already loaded."""
         for one in (one for some in store.list_usage(self._tx, license_ids).values() for one in some):
             self._stored.setdefault((one.license_id, one.meter), one)
             self._usage.setdefault((one.license_id, one.meter), one)
@@ -54,8 +54,8 @@ class UsageWork:
             self._past.setdefault(_name_of(one), one)
 
     def find_period(self, license: License, name: str, meter: Meter, now: datetime) -> MeterUsage:
-        """The usage of a meter in the period that ``now`` is in, of a license that is new or was loaded. Once
-        that is closed, the one after it.
+        """Return the usage of a meter, of a license that is new or was loaded, in the period that ``now`` is
+        in, or if that is closed, in the one after it.
         """
         key = license.id, name
         newest = self._usage.get(key)
@@ -69,8 +69,8 @@ class UsageWork:
         return rules.begin(license, name, meter.per, moment, ended_at)
 
     def set_usage(self, usage: MeterUsage) -> None:
-        """The usage of a meter in its new state. That of the period before is kept; and where a clock was
-        ahead, the newest one stays the newest.
+        """Store the new usage of a meter. That of the previous period is kept; if a clock was ahead, the
+        newest period remains the newest.
         """
         key = usage.license_id, usage.meter
         newest = self._usage.get(key, usage)
@@ -83,7 +83,7 @@ class UsageWork:
         self._usage[key] = usage
 
     def close_over(self, license_id: int, license: License | None, now: datetime) -> list[MeterUsage]:
-        """Close the periods of a license, whose usage is loaded, that have been over for long enough."""
+        """Close the periods of a license, whose usage is loaded, that ended long enough ago."""
         meters, closed = {} if license is None else terms_of(license).meters, []
         for one in self._list_open(license_id):
             meter = meters.get(one.meter)
@@ -96,7 +96,7 @@ class UsageWork:
         return closed
 
     def end_meters(self, before: License, after: License, now: datetime) -> list[MeterUsage]:
-        """Close the periods of the meters that are gone, or start again at other times."""
+        """Close the periods of meters that were removed or got another period."""
         terms = terms_of(before)
         ended = rules.ended_meters(terms, terms_of(after))
         if not ended:
@@ -111,8 +111,8 @@ class UsageWork:
         return closed
 
     def detach(self, license: License, *, ends_at: datetime | None) -> None:
-        """Keep the usage of a license that is deleted, whose usage is loaded, until its periods are closed.
-        One that never ends is over at ``ends_at``; with None, it waits for the license to come back.
+        """Keep the usage of a deleted license, which is loaded, until its periods are closed. A period
+        without an end ends at ``ends_at``; with None, it waits for the license to be restored.
         """
         meters = terms_of(license).meters
         for one in self._list_open(license.id):
@@ -126,7 +126,7 @@ class UsageWork:
         return [one for one in known if one.license_id == license_id and one.closed_at is None]
 
     def _replace(self, one: MeterUsage, past: MeterUsage) -> None:
-        """Set what becomes of the usage of a period that is not counted in any more."""
+        """Replace the usage of a period in which nothing more is counted."""
         key = one.license_id, one.meter
         if self._usage.get(key) is one:
             del self._usage[key]
@@ -137,7 +137,7 @@ class UsageWork:
         return any(one[0] == license_id for one in self._usage) or store.has_any(self._tx, license_id)
 
     def save(self) -> None:
-        """Write what changed."""
+        """Write the changes."""
         tx, stored = self._tx, self._stored
         changed = {key: one for key, one in self._usage.items() if one != stored.get(key)}
         store.save_new_usage(tx, [one for key, one in changed.items() if key not in stored])
