@@ -1,4 +1,4 @@
-"""The events as the management API shows them: oldest first, and each once."""
+"""The events as the management API shows them: oldest first, each exactly once."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ import msgspec
 from keywright.core.command import Cost, Query
 from keywright.events.model import Event
 
-#: The detail that is the id of what an event is about, by the first word of its name.
+#: The detail with the ID of an event's subject, by the first word of the event's name.
 _IDS: Mapping[str, str] = {
     "api_key": "api_key_id",
     "connection": "number",
@@ -26,22 +26,22 @@ _IDS: Mapping[str, str] = {
 
 
 class Subject(NamedTuple):
-    """The subject of an event; ``id`` is None where it has none."""
+    """The subject of an event; ``id`` is None if the event states none."""
 
     kind: str
     id: int | None
 
 
 class Reached(NamedTuple):
-    """A place in the events: everything up to this id was seen, at that time in seconds."""
+    """A position in the events: all up to this ID had been seen at that time, in seconds."""
 
     id: int
     seen_at: int
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An event and its id; the customer that it is about, and the fields of ``License`` that state the order,
-    as they are now: None where the license is gone.
+    """An event and its ID; its customer, and the fields of ``License`` that state the order, as they are now:
+    None if the license no longer exists.
     """
 
     id: int
@@ -52,10 +52,11 @@ class FeedEvent(msgspec.Struct, frozen=True):
 
 
 class ListFeed(Query, frozen=True, kw_only=True):
-    """The next ``limit`` events, oldest first, after a place; without one, from the oldest that is kept.
+    """Return the next ``limit`` events, oldest first, after a position; without one, from the oldest stored
+    on.
 
-    ``name`` is an event's name or, with a dot at its end, the beginning of names. ``since`` is inclusive,
-    ``until`` is not. ``only_product_id`` as in ``LicenseCommand``.
+    ``name`` is an event's name or, with a trailing dot, a prefix of names. ``since`` is inclusive, ``until``
+    exclusive. ``only_product_id`` as in ``LicenseCommand``.
     """
 
     cost = Cost.FEED
@@ -71,8 +72,8 @@ class ListFeed(Query, frozen=True, kw_only=True):
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """Events, and the place after which to continue. There may be fewer than asked for, or none, although
-    there are more: when the time was up.
+    """Events, and the position to continue after. There may be fewer than requested, or none, although more
+    exist: if the time budget was used up.
     """
 
     events: tuple[FeedEvent, ...]
@@ -80,7 +81,9 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class LookAtFeed(Query, frozen=True, kw_only=True):
-    """What came after this id, whatever it is about; without one, only the id up to which all can be seen."""
+    """Return all events after this ID, about any subject; without an ID, only the ID up to which all are
+    visible.
+    """
 
     cost = Cost.FEED
 
@@ -88,7 +91,7 @@ class LookAtFeed(Query, frozen=True, kw_only=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Events with their products, and the id up to which all were looked at; ``has_more`` after it."""
+    """Events with their products, and the ID up to which all were read; ``has_more`` after it."""
 
     events: tuple[tuple[FeedEvent, int | None], ...]
     reached_id: int
@@ -96,7 +99,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def subject_of(event: Event) -> Subject:
-    """The subject of the event."""
+    """Return the subject of the event."""
     kind = event.name.partition(".")[0]
     if event.license_id:
         return Subject("license", event.license_id)
@@ -105,7 +108,7 @@ def subject_of(event: Event) -> Subject:
 
 
 def is_wanted(event: Event, query: ListFeed) -> bool:
-    """Whether the event meets the query's conditions, but for the product."""
+    """Whether the event meets the query's conditions, except for the product."""
     name, at = query.name, event.occurred_at
     if name is not None and not (event.name.startswith(name) if name.endswith(".") else event.name == name):
         return False
@@ -115,8 +118,8 @@ def is_wanted(event: Event, query: ListFeed) -> bool:
 
 
 def find_settled(settled_id: int, ids: Collection[int]) -> int:
-    """The last of the ids that follow on each other from ``settled_id``: events are numbered before they are
-    committed, and what is missing may still come.
+    """Return the last of the consecutive IDs after ``settled_id``: IDs are assigned before the commit, so a
+    missing one may still appear.
     """
     for one in ids:
         if one != settled_id + 1:

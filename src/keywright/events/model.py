@@ -1,4 +1,4 @@
-"""Events, the commands of the audit log, and mails that wait to be sent."""
+"""Events, commands of the audit log, and mails to be sent."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,8 +11,8 @@ from keywright.core.command import Command, Cost
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened, named noun.past; ``license_id`` is 0 where it is not about a license, and
-    ``details`` never holds a full key.
+    """An event, named noun.past; ``license_id`` is 0 if it is not about a license, and ``details`` never
+    contains a full key.
     """
 
     occurred_at: datetime
@@ -25,22 +25,24 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class RecordEvent(Command, frozen=True, kw_only=True):
-    """Write down, as an event of this name, what was done outside the database: a backup was made."""
+    """Record an event about what was done outside the database, such as a backup."""
 
     name: str
     details: Mapping[str, Any] | None = None
 
 
 class SettleEvents(Command, frozen=True, kw_only=True):
-    """Find out up to which event none can still be committed; returns whether that is the newest one."""
+    """Find the last event before which no other can still be committed; returns whether that is the newest
+    one.
+    """
 
     cost = Cost.ALONE
     is_internal = True
 
 
-#: The most characters of the text under which a mail is queued once.
+#: The most characters of the text that makes a queued mail unique.
 MAX_UNIQUE_LENGTH = 200
-#: The most licenses that one mail names; a customer who has more finds them in the portal.
+#: The most licenses that one mail names; the customer finds the others in the portal.
 MAX_LICENSES = 500
 
 
@@ -55,21 +57,22 @@ class MailTemplate(StrEnum):
     PAYMENT_FAILED = "payment_failed"
     SIGN_IN_CODE = "sign_in_code"
     YOUR_KEYS = "your_keys"
-    #: A license changes hands: to the one to whom it is offered, who gets it, and who had it.
+    #: A license is transferred: mails to the person it is offered to, to the one who receives it, and to the
+    #: one who gave it.
     LICENSE_OFFERED = "license_offered"
     LICENSE_RECEIVED = "license_received"
     LICENSE_GIVEN = "license_given"
-    #: For customers who run a version that a notice is about.
+    #: For customers who use a version that a notice is about.
     NOTICE = "notice"
-    #: License files, from a job that makes them for everybody.
+    #: License files, from a job that makes them for many devices.
     LICENSE_FILES = "license_files"
     #: For users of the administration pages.
     ENDPOINT_DISABLED = "endpoint_disabled"
 
 
 class MailState(StrEnum):
-    """``HELD``: it waited in a backup that was restored; a user decides. ``DROPPED``: when its turn came,
-    there was no reason for it any more.
+    """The state of a mail. ``HELD``: it was waiting in a backup that was restored; a user decides.
+    ``DROPPED``: when it was due, there was no reason for it any more.
     """
 
     WAITING = "waiting"
@@ -80,26 +83,26 @@ class MailState(StrEnum):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a mail is about, by IDs: everything else is read when it is sent."""
+    """The subject of a mail, as IDs: everything else is read when it is sent."""
 
     license_ids: tuple[int, ...] = ()
     #: The ID of a sign-in to the portal (``identity.sign_in_codes``).
     sign_in_id: str | None = None
     endpoint_id: int | None = None
     notice_id: int | None = None
-    #: The license files in these parts of the file of this job.
+    #: The license files in these parts of this job's file.
     job_id: int | None = None
     parts: tuple[int, ...] = ()
-    #: Sample values instead of the customer's: a test mail.
+    #: A test mail: sample values instead of the customer's.
     is_sample: bool = False
 
 
 class QueuedMail(msgspec.Struct, frozen=True, kw_only=True):
     """A mail to queue, for a customer or for a user of the pages.
 
-    ``unique`` names its cause and the mail, such as ``sale 17 your_license``: of all mails queued under one
-    text, one is sent. It has no address, key or code in it. ``product_id`` chooses the vendor's template of
-    that product; ``language`` (such as ``pt_BR``) overrules that of the customer.
+    ``unique`` identifies the cause and the kind of the mail, such as ``sale 17 your_license``: of all mails
+    queued with the same text, only one is sent. It contains no address, key or code. ``product_id`` selects
+    the vendor's template for that product; ``language`` (such as ``pt_BR``) overrides that of the customer.
     """
 
     template: MailTemplate
@@ -112,8 +115,8 @@ class QueuedMail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxMail(msgspec.Struct, frozen=True, kw_only=True):
-    """A mail in the outbox. ``unanswered`` counts the attempts whose outcome is not known, because the SMTP
-    server's answer did not arrive: the mail may have been sent by each of them, with the same Message-ID.
+    """A mail in the outbox. ``unanswered`` counts the attempts with an unknown outcome, because the SMTP
+    server's answer did not arrive: each of them may have sent the mail, with the same Message-ID.
     """
 
     id: int
@@ -129,7 +132,7 @@ class OutboxMail(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     unanswered: int
     created_at: datetime
-    #: None once it waits no more.
+    #: None once it no longer waits.
     next_attempt_at: datetime | None
     finished_at: datetime | None
     error: str | None

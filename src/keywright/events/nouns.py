@@ -1,4 +1,4 @@
-"""Create, change, delete and read nouns; the rules of one are functions, ``check`` and ``may_delete``."""
+"""Create, change, delete and read nouns, by the rules of each noun."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -19,14 +19,14 @@ Work = UnitOfWork
 
 
 class Rules(NamedTuple):
-    """What is a noun's own: ``check`` returns what is stored in place of ``before`` (None: it is new), or
-    raises a refusal, and so does ``may_delete``; ``details`` are in every event. A field in ``unshown`` is
-    "changed" in events, any other is ``[before, after]``.
+    """The rules of a noun. ``check`` returns what to store instead of ``before`` (None: it is new), or raises
+    a refusal; ``may_delete`` may raise one, too. ``details`` returns what every event contains. In events, a
+    field in ``unshown`` is "changed", any other is ``[before, after]``.
     """
 
     noun: Noun
     records: Records[Any]
-    #: None where the database gives the numbers.
+    #: None if the database assigns the IDs.
     is_number_taken: Callable[[Any, int], bool] | None
     check: Callable[[Work, Any, Any], Any]
     may_delete: Callable[[Work, Any], None]
@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 
 
 def create(rules: Rules, work: Work, command: Create) -> Any:
-    """Make one. Raises ``AlreadyExists``, and what ``check`` raises."""
+    """Create an object. Raises ``AlreadyExists``, and what ``check`` raises."""
     noun, now = rules.noun, command.context.now
     given = {name: value for name, value in list_changes(command.fields).items() if value is not None}
     made = rules.check(work, None, noun.make(**given, **command.restored(), created_at=now, updated_at=now))
@@ -56,7 +56,7 @@ def create(rules: Rules, work: Work, command: Create) -> Any:
 
 
 def update(rules: Rules, work: Work, command: Update) -> Any:
-    """Change one. Raises ``NotFound``, and what ``check`` raises."""
+    """Change an object. Raises ``NotFound``, and what ``check`` raises."""
     before = lock(rules, work, command)
     after = change_fields(before, command.fields)
     if not differing(before, after):
@@ -74,7 +74,7 @@ def update(rules: Rules, work: Work, command: Update) -> Any:
 
 
 def delete(rules: Rules, work: Work, command: Delete) -> None:
-    """Delete one. Raises ``NotFound``, and what ``may_delete`` raises."""
+    """Delete an object. Raises ``NotFound``, and what ``may_delete`` raises."""
     one = lock(rules, work, command)
     rules.may_delete(work, one)
     rules.records.delete(work.tx, one.id)
@@ -82,7 +82,7 @@ def delete(rules: Rules, work: Work, command: Delete) -> None:
 
 
 def lock(rules: Rules, work: Work, command: Update | Delete) -> Any:
-    """The one that the command changes. Raises ``NotFound``, and what the precondition raises."""
+    """Lock the object that the command changes. Raises ``NotFound``, and what the precondition raises."""
     one = rules.records.lock(work.tx, command.id)
     if one is None or not _is_visible(rules.noun, one, command.only_product_id):
         raise NotFound(f"{rules.noun.name} {command.id}")
@@ -92,7 +92,7 @@ def lock(rules: Rules, work: Work, command: Update | Delete) -> Any:
 
 
 def require_free(rules: Rules, work: Work, before: Any, after: Any, *names: str) -> None:
-    """Raise ``AlreadyExists`` where another one has a new value of these fields."""
+    """Raise ``AlreadyExists`` if another object has a new value of these fields."""
     for name in names:
         value = getattr(after, name)
         if value is None or value == getattr(before, name, None):
@@ -103,7 +103,7 @@ def require_free(rules: Rules, work: Work, before: Any, after: Any, *names: str)
 
 
 def get(rules: Rules, read: Any, query: Get) -> Any:
-    """The one with this ID. Raises ``NotFound``."""
+    """Return the object with this ID. Raises ``NotFound``."""
     one = rules.records.find(read.tx, query.id)
     if one is None or not _is_visible(rules.noun, one, query.only_product_id):
         raise NotFound(f"{rules.noun.name} {query.id}")
@@ -111,17 +111,17 @@ def get(rules: Rules, read: Any, query: Get) -> Any:
 
 
 def _is_visible(noun: Noun, one: Any, only_product_id: int | None) -> bool:
-    """Whether a caller with an API key of this product sees it; None is any."""
+    """Whether a caller with an API key for this product sees the object; None means any product."""
     return only_product_id is None or getattr(one, noun.product_column, None) == only_product_id
 
 
 def list_page(rules: Rules, read: Any, query: List) -> ItemPage[Any]:
-    """A page of those that match."""
+    """Return a page of the matching objects."""
     return rules.records.list_page(read.tx, query)
 
 
 def handlers_of(rules: Rules) -> dict[type[Command], Callable[[Any, Any], Any]]:
-    """The handlers of the noun's commands."""
+    """Return the handlers of the noun's commands."""
     noun = rules.noun
     return {
         noun.create: partial(create, rules),
@@ -131,5 +131,5 @@ def handlers_of(rules: Rules) -> dict[type[Command], Callable[[Any, Any], Any]]:
 
 
 def query_handlers_of(rules: Rules) -> dict[type[Query], Callable[[Any, Any], Any]]:
-    """The handlers of the noun's queries."""
+    """Return the handlers of the noun's queries."""
     return {rules.noun.get: partial(get, rules), rules.noun.list: partial(list_page, rules)}

@@ -1,4 +1,4 @@
-"""Mails that wait, in the database."""
+"""The outbox of mails, in the database."""
 
 import secrets
 from datetime import datetime
@@ -20,12 +20,12 @@ from keywright.events.model import (
     Subject,
 )
 
-#: Holds the mails that wait in a database that was restored: each may have been sent since the backup.
+#: Holds the waiting mails of a restored database: each may have been sent since the backup.
 HOLD_WAITING = (
     "UPDATE mail_outbox SET state = 'held', next_attempt_at = NULL, claimed_by = NULL, claimed_until = NULL "
     "WHERE state = 'waiting'"
 )
-#: Ends the jobs that mail customers in a database that was restored: who got a mail since is not known.
+#: Cancels the jobs of a restored database that mail customers: which mails were sent since is unknown.
 STOP_NOTIFYING = (
     "UPDATE jobs SET state = 'canceled', finished_at = created_at, claimed_by = NULL, claimed_until = NULL, "
     "messages = 'It came with a backup that was restored.' WHERE kind IN ('notify', 'make_files') AND "
@@ -36,10 +36,10 @@ _MAX_ADMINISTRATORS = 50
 
 
 def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
-    """Queue a mail, which is sent after the commit. False, and nothing changes, where one with the same
-    ``unique`` text was queued before.
+    """Queue a mail, which is sent after the commit. Returns False, and changes nothing, if a mail with the
+    same ``unique`` text was queued before.
 
-    Raises ``ValueError`` without a recipient, or with a longer text or more licenses than a mail can have.
+    Raises ``ValueError`` without exactly one recipient, or if the text is too long or the licenses too many.
     """
     if (mail.customer_id is None) == (mail.user_id is None):
         raise ValueError("a mail is for one customer or for one user")
@@ -75,7 +75,7 @@ def _queue(*, is_postgres: bool) -> Insert:
 def queue_notices(
     tx: WriteTransaction, template: MailTemplate, unique: str, subject: Subject, now: datetime
 ) -> int:
-    """Queue a mail to each administrator who has an e-mail address; returns how many there are."""
+    """Queue a mail to each administrator who has an e-mail address; returns the number of these."""
     column = users.c
     query = select(column.id).where(
         column.role == "administrator", column.disabled_at.is_(None), column.email.is_not(None)

@@ -1,6 +1,6 @@
-"""Every event in plain words, in English: what pages show, and what their catalogs translate."""
+"""Every event in plain English: pages show these texts, and their catalogs translate them."""
 
-#: The text of each event by its name, with its details in braces, by the noun that it is about.
+#: The text of each event by its name, with its details in braces, grouped by noun.
 PROSE: dict[str, dict[str, str]] = {
     "Licenses": {
         "license.created": "License created",

@@ -1,8 +1,9 @@
 """Events in the database: functions over a transaction.
 
-On PostgreSQL, a transaction takes the ids of its events before it commits, so event 6 may be there and 5
-appear later, or never. A transaction that can still commit an event below the newest one has its number
-already. Whoever gets a number after that waits until none runs that has a smaller one: then all have ended.
+On PostgreSQL, a transaction gets the IDs of its events before it commits, so event 6 may be visible while 5
+appears later, or never. A transaction that can still commit an event below the newest one already has a
+transaction ID. If a transaction gets its ID after that, and later none with a smaller ID is running, all of
+those have ended.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,25 +20,25 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
 
-#: The name, in ``checkpoints``, of the time (in seconds) before which events were deleted.
+#: The name in ``checkpoints`` of the time (in seconds) before which events were deleted.
 DELETED_BEFORE = "events_deleted_before"
 
 
 def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Event]:
-    """The latest ``limit`` events of a license, latest first."""
+    """Return the latest ``limit`` events of a license, latest first."""
     query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id.desc()).limit(limit)
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
 def find_event(tx: ReadTransaction, event_id: int) -> Event | None:
-    """The event with this id."""
+    """Return the event with this ID."""
     return tx.first(select(*EVENT).where(events.c.id == event_id), event_of)
 
 
 def list_changes_at(
     tx: ReadTransaction, license_id: int, *, actor: str, at: datetime, limit: int
 ) -> list[Event]:
-    """The last events of a license that an actor has caused at a moment, oldest first."""
+    """Return the last events of a license that an actor caused at a moment, oldest first."""
     is_one = (
         events.c.license_id == license_id,
         events.c.actor == actor,
@@ -48,9 +49,9 @@ def list_changes_at(
 
 
 def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
-    """Add to the record of what happened."""
+    """Insert events into the audit log."""
     if tx.is_postgres and any(not one.license_id for one in happened):
-        # The transaction has a number before its events have; those of a license were written after it.
+        # The transaction needs its ID before its events get theirs; events of a license follow other writes.
         tx.connection.execute(BEGIN_TO_WRITE)
     values = list(map(event_values, happened))
     if not all(one.license_id for one in happened):
@@ -59,7 +60,7 @@ def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
 
 
 def customer_of(event: Event) -> int | None:
-    """The customer that the event itself is about, and not a license."""
+    """Return the customer that the event itself is about, rather than its license."""
     details = event.details or {}
     is_name = event.name == "name.saved" and details.get("kind") == "customer"
     number = details.get("number") if is_name or event.name.startswith("customer.") else None
@@ -70,14 +71,14 @@ EVENT = [events.c[name] for name in Event.__struct_fields__]
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """The event of a row of ``EVENT``."""
+    """Build the event of a row of ``EVENT``."""
     at, name, license_id, activation_id, actor, address, details = row
     decoded = None if details is None else msgspec.json.decode(details)
     return Event(to_datetime(at), name, license_id, activation_id, actor, address, decoded)
 
 
 def event_values(event: Event) -> Values:
-    """Every column of the event but its number and its customer."""
+    """Return every column of the event except its ID and its customer."""
     return {
         "occurred_at": to_seconds(event.occurred_at),
         "name": event.name,
@@ -90,7 +91,7 @@ def event_values(event: Event) -> Values:
 
 
 def find_checkpoint(tx: ReadTransaction, name: str) -> int:
-    """The last row that the process of this name has read; 0 before the first."""
+    """Return the ID of the last row that the process with this name has read; 0 before the first."""
     query = select(checkpoints.c.last_id).where(checkpoints.c.name == name)
     return tx.connection.execute(query).scalar() or 0
 
@@ -103,7 +104,7 @@ def advance_checkpoint(tx: WriteTransaction, name: str, last_id: int) -> None:
 _NEWEST = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 _ADVANCE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 INSERT_EVENTS = bulk_insert(events, without="id")
-#: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
+#: Assigns the transaction's ID, which otherwise happens at its first change. PostgreSQL only.
 BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
 
 
@@ -119,8 +120,8 @@ def list_feed(
     limit: int,
     names: Collection[str] = ("*",),
 ) -> list[FeedEvent]:
-    """The next events after an id, up to another, of a license or of all; the oldest first. Of ``names``, one
-    that ends in ``*`` is the beginning of names.
+    """Return the next events after an ID, up to another, of a license or of all, oldest first. In ``names``,
+    a name that ends in ``*`` is a prefix.
     """
     query = _FEED.where(events.c.id > after_id, events.c.id <= until_id).limit(limit)
     if "*" not in names:
@@ -129,7 +130,7 @@ def list_feed(
     if license_id is None:
         query = query.order_by(events.c.id)
     else:
-        # PostgreSQL's index on licenses has no ids: by the plain column it would read all events in order.
+        # The index on licenses has no IDs: ordered by the plain column, PostgreSQL would scan all events.
         query = query.where(events.c.license_id == license_id).order_by(events.c.id + 0)
     return [FeedEvent(row[0], event_of(row[1:-3]), *row[-3:]) for row in tx.connection.execute(query)]
 
@@ -141,28 +142,28 @@ _FEED = select(
 
 
 def list_ids(tx: ReadTransaction, *, after_id: int, limit: int) -> list[int]:
-    """The ids of the next events after one."""
+    """Return the next event IDs after this one."""
     query = select(events.c.id).where(events.c.id > after_id).order_by(events.c.id).limit(limit)
     return list(tx.connection.execute(query).scalars())
 
 
 def find_newest_id(tx: ReadTransaction) -> int:
-    """The largest id of an event, 0 when there is none."""
+    """Return the largest event ID, 0 if there is no event."""
     return int(tx.connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
 
 
 def find_newest_moment(tx: ReadTransaction) -> datetime | None:
-    """The time of the newest event; None when there is none."""
+    """Return the time of the newest event; None if there is no event."""
     return tx.first(_NEWEST, lambda row: to_datetime(row[0]))
 
 
 def find_deletion_moment(tx: ReadTransaction) -> int:
-    """The time, in seconds, before which old events may have been deleted."""
+    """Return the time, in seconds, before which old events may have been deleted."""
     return find_checkpoint(tx, DELETED_BEFORE)
 
 
-#: The names in ``checkpoints`` of the event up to which none can still be committed; of the newest one when
-#: more was to be found out; and of the number that a transaction got after that, 0 while none waits for it.
+#: Names in ``checkpoints``: the event up to which none can still be committed; the newest event when settling
+#: began; and the transaction ID assigned after that, 0 while none is waited for.
 _SETTLED, _SEEN, _AFTER = _NAMES = ("settled", "settled_seen", "settled_after")
 _IS_OURS = checkpoints.c.name.in_(_NAMES)
 _FIND = select(checkpoints.c.name, checkpoints.c.last_id).where(_IS_OURS)
@@ -170,7 +171,7 @@ _LOCK = select(checkpoints.c.name).where(checkpoints.c.name == _SETTLED).with_fo
 _INSERT = bulk_upsert(checkpoints, ["name"])
 _UPDATE = bulk_update(checkpoints, ["name"], ["last_id"])
 _AT = select(checkpoints.c.last_id).where(checkpoints.c.name == _SETTLED).scalar_subquery()
-#: Finds the events of which it is not known whether others may still appear below them.
+#: Selects the events below which others may still appear.
 UNSETTLED = select(events.c.id).where(events.c.id > func.coalesce(_AT, 0))
 
 
@@ -186,16 +187,16 @@ _NUMBERS = select(_number(func.pg_current_xact_id()), _number(_OLDEST))
 
 
 def find_settled_id(tx: ReadTransaction) -> int:
-    """The id up to which no event is known to be uncommitted. Later reads see all up to it."""
+    """Return the ID up to which no event is known to be uncommitted. Later reads see all events up to it."""
     return find_checkpoint(tx, _SETTLED) if tx.is_postgres else find_newest_id(tx)
 
 
 def settle(tx: WriteTransaction) -> int:
-    """Find out more, and return the id up to which no event can still be committed. Nothing is found out in a
-    transaction that has changed or locked something, or while another process does the same.
+    """Advance the settled ID if possible, and return it: no event up to it can still be committed. It is not
+    advanced in a transaction that has changed or locked something, or while another process is settling.
     """
     if not tx.is_postgres:
-        # There is one writer at a time.
+        # SQLite has one writer at a time.
         return find_newest_id(tx)
     newest, has_number = tx.connection.execute(_NEWEST_SETTLED).one()
     settled = find_settled_id(tx)
@@ -212,13 +213,13 @@ def settle(tx: WriteTransaction) -> int:
 
 
 def _settle(at: dict[str, int], newest: int, own: int, oldest: int) -> dict[str, int]:
-    """The checkpoints after a look by a transaction with its ``own`` number; ``oldest`` is the smallest of
-    those that run. ``newest`` is an event that was there before the transaction had a number.
+    """Return the new checkpoints. ``own`` is the ID of this transaction, assigned after ``newest`` was the
+    newest visible event; ``oldest`` is the smallest ID of a running transaction.
     """
     settled, seen, after = (at[name] for name in _NAMES)
     if 0 < after <= oldest:
         settled, after = max(settled, seen), 0
-    # A larger number comes from the server from which this database was copied.
+    # A larger ID comes from the server that this database was copied from.
     if not 0 < after <= own:
         seen, after = newest, own
         if own <= oldest:

@@ -1,4 +1,4 @@
-"""The unit of work of a batch: its transaction and its events; the command that writes an event."""
+"""The unit of work of a batch: its transaction and its events; and the commands about events."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ class UnitOfWork:
         license_id: int = 0,
         activation_id: int | None = None,
     ) -> None:
-        """Record an event; ``license_id`` is 0 where it is not about a license."""
+        """Record an event; ``license_id`` is 0 if it is not about a license."""
         now, origin = command.context.now, command.context.origin
         if origin.subject is not None:
             details = {**(details or {}), "by_subject": origin.subject}
@@ -35,7 +35,7 @@ class UnitOfWork:
         )
 
     def save(self) -> None:
-        """Write what the commands left here."""
+        """Write what the commands recorded."""
         if self.events:
             store.save_events(self.tx, self.events)
 
@@ -46,5 +46,5 @@ def record_event(work: UnitOfWork, command: RecordEvent) -> None:
 
 
 def settle_events(work: UnitOfWork, _command: SettleEvents) -> bool:
-    """Find out what is settled, and whether that is all."""
+    """Advance the settled ID; returns whether it is that of the newest event."""
     return settle(work.tx) >= find_newest_id(work.tx)

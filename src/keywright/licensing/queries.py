@@ -1,4 +1,4 @@
-"""Answer queries about licenses: what a batch of them needs is read once, one query for each table."""
+"""Answer queries about licenses: the data for a batch of them is read once, with one query per table."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -37,21 +37,21 @@ from keywright.licensing.updates.rules import Verdict
 from keywright.licensing.validation import Facts, Validated, ValidateLicense
 from keywright.licensing.views_store import Names, Views, find_activations, list_managed
 
-#: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
-#: the pages before is used, and for how long, in seconds.
+#: For every page, up to this many licenses of a list are counted, or skipped. Beyond that, facts from former
+#: pages are used, for this many seconds.
 MAX_EXACT = 10_000
 KNOWN_FOR = 30.0
-#: How many lists are remembered, and how many places in each.
+#: The most lists that are cached, and the most positions in each.
 _MAX_LISTS, _MAX_PLACES = 64, 64
 
 
-#: To find the records that an answer lists, all of a license's may have to be looked at. Where there are more
-#: than this, no other call waits for that.
+#: Selecting the records to list may require a scan of all records of a license. If there are more than this,
+#: the query runs alone, so that no other call waits for it.
 MAX_TOGETHER = 500
 
 
 class _Place(NamedTuple):
-    """After the first ``skip`` licenses of a list come those with larger numbers than ``after_id``."""
+    """A position in a list: its first ``skip`` licenses are followed by those with IDs above ``after_id``."""
 
     skip: int
     after_id: int
@@ -59,7 +59,7 @@ class _Place(NamedTuple):
 
 
 class _Known:
-    """The cached facts about a long list."""
+    """Cached facts about a long list."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -68,17 +68,17 @@ class _Known:
 
 
 class Pages:
-    """Pages of lists, and how long these are, without a walk through all of a long list for each page: who
-    asks for one page after the other goes on where the last one ended. For one thread.
+    """Pages of lists and the lengths of these lists, without a scan of a long list for each page: a request
+    for the next page continues where the last one ended. For one thread.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """``clock`` is in seconds and does not jump."""
+        """``clock`` returns seconds and is monotonic."""
         self._clock = clock
         self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
 
     def total(self, tx: ReadTransaction, where: LicenseFilter) -> int:
-        """The number of matching licenses; above ``MAX_EXACT`` it may be ``KNOWN_FOR`` seconds old."""
+        """Count the matching licenses; a count above ``MAX_EXACT`` may be ``KNOWN_FOR`` seconds old."""
         few = license_store.count_licenses(tx, where, most=MAX_EXACT + 1)
         if few <= MAX_EXACT:
             return few
@@ -88,7 +88,7 @@ class Pages:
         return known.total
 
     def page(self, tx: ReadTransaction, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
-        """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
+        """Return up to ``limit`` matching licenses after the first ``skip``, oldest first."""
         now = self._clock()
         start = _Place(0, 0, now)
         if skip > MAX_EXACT:
@@ -111,7 +111,7 @@ class Pages:
 
 
 class QueryContext:
-    """The licenses that a batch of queries is about, loaded once for all of them."""
+    """The licenses that a batch of queries needs, loaded once."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class QueryContext:
         pages: Pages,
         names: Names,
     ) -> None:
-        """Load what the validations among these need."""
+        """Load the data for the validations and update checks among these."""
         self.tx = tx
         self.limits = limits
         self.pages = pages
@@ -138,7 +138,7 @@ class QueryContext:
                 keys.add(one.key)
             if one.cost is Cost.LARGE:
                 most = None
-        #: Licenses by key, with the activations that an answer lists; None where finding these takes long.
+        #: Licenses by key, with the activations that an answer lists; None if selecting these takes long.
         self.whole = records.find_records(tx, keys, limits.listed, most_read=most) if keys else {}
         #: Licenses by key and token, with the activation that has the token.
         self.named = records.find_named(tx, tokens) if tokens else {}
@@ -149,8 +149,8 @@ class QueryContext:
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
-    """Report a license, whatever its status or expiry unless they are asked about. Raises ``UnknownLicense``,
-    and what ``require_in_force`` does.
+    """Report a license; with ``refused_at``, only if it is in force. Raises ``UnknownLicense``, and what
+    ``require_in_force`` raises.
     """
     found: LicenseRecord | None
     if query.token is not None:
@@ -168,7 +168,7 @@ def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
 
 
 def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
-    """The whole answer to a program over v3; an unknown key is no refusal. Raises
+    """Return the whole answer to a program over v3; an unknown key is a finding, not a refusal. Raises
     ``OtherProductKey``.
     """
     assert read.validations is not None  # noqa: S101
@@ -178,29 +178,29 @@ def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
 def check_for_update(
     read: QueryContext, query: update_queries.CheckForUpdate
 ) -> update_queries.CheckedUpdate:
-    """What is newer than the program, and may be had. Raises ``OtherProductKey``."""
+    """Return what is newer than the program, and permitted. Raises ``OtherProductKey``."""
     assert read.updates is not None  # noqa: S101
     return read.updates.answer(query)
 
 
 def explain_release(read: QueryContext, query: update_queries.ExplainRelease) -> list[Verdict]:
-    """Every rule about a release, with its answer. Raises ``NotFound``."""
+    """Evaluate every rule about a release. Raises ``NotFound``."""
     return updates.explain_release(read.tx, query)
 
 
 def find_download(read: QueryContext, query: update_queries.FindDownload) -> update_queries.Download:
-    """The file of a ticket. Raises ``NotFound`` and ``DownloadRefused``."""
+    """Return the file of a ticket. Raises ``NotFound`` and ``DownloadRefused``."""
     return updates.find_download(read.tx, query)
 
 
 def find_licenses(read: QueryContext, query: FindLicenses) -> tuple[LicenseRecord, ...]:
-    """The next matching licenses, with some of their activations."""
+    """Return the next matching licenses, with some of their activations."""
     found = license_store.list_licenses(read.tx, query.where, after_id=query.after_id, limit=query.limit)
     return tuple(records.list_records(read.tx, found, read.limits.listed))
 
 
 def list_licenses(read: QueryContext, query: ListLicenses) -> LicensePage:
-    """One page of the matching licenses, with some of their activations."""
+    """Return one page of the matching licenses, with some of their activations."""
     skip = (query.page - 1) * query.per_page
     total = read.pages.total(read.tx, query.where)
     found = read.pages.page(read.tx, query.where, skip=skip, limit=query.per_page) if skip < total else []
@@ -208,13 +208,13 @@ def list_licenses(read: QueryContext, query: ListLicenses) -> LicensePage:
 
 
 def get_license(read: Any, query: management.GetLicense) -> management.ManagedLicense:
-    """One license. Raises ``UnknownLicenseId``."""
+    """Return one license. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     return list_managed(read.tx, [license], query.now)[0]
 
 
 def get_activation(read: Any, query: management.GetActivation) -> management.ManagedActivation:
-    """One activation. Raises ``UnknownLicenseId`` and ``NotFound``."""
+    """Return one activation. Raises ``UnknownLicenseId`` and ``NotFound``."""
     require_license(read.tx, query.license_id, query.only_product_id)
     found = find_by_id(read.tx, [(query.license_id, query.activation_id)])
     if not found:
@@ -223,7 +223,7 @@ def get_activation(read: Any, query: management.GetActivation) -> management.Man
 
 
 def list_activations(read: Any, query: management.ListActivations) -> management.ActivationPage:
-    """A page of a license's activations. Raises ``UnknownLicenseId``."""
+    """Return a page of a license's activations. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     total = None
     if query.is_counted:
@@ -238,7 +238,7 @@ def _show(tx: ReadTransaction, activations: Sequence[Activation]) -> tuple[manag
 
 
 def require_license(tx: ReadTransaction, license_id: int, only_product_id: int | None) -> License:
-    """The license with this id. Raises ``UnknownLicenseId``, also for one that the caller may not see."""
+    """Return the license with this ID. Raises ``UnknownLicenseId``, also if the caller may not see it."""
     found = find_licenses_by_id(tx, [license_id]).get(license_id)
     if found is None or (only_product_id is not None and found.product_id != only_product_id):
         raise UnknownLicenseId(str(license_id))
@@ -253,13 +253,13 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
 
 
 class LoadedValidations:
-    """The rows that a batch of validations needs, loaded once for all of them."""
+    """The rows that a batch of validations needs, loaded once."""
 
     def __init__(self, tx: ReadTransaction, queries: Sequence[ValidateLicense], names: Names) -> None:
-        """Load it."""
+        """Load the rows."""
         self._tx = tx
         self._views = Views(tx, names)
-        #: By key; and their activations that are named, by license.
+        #: Licenses by key, and the activations that the queries name, by license.
         self._licenses, self._activations = records.find_devices(
             tx, {(one.key, one.fingerprint, one.token) for one in queries}
         )
@@ -267,16 +267,16 @@ class LoadedValidations:
         self._rotated = license_store.find_rotated(tx, unknown) if unknown else {}
         self._views.load([*self._licenses.values(), *self._rotated.values()])
         about = [(one, self._licenses[one.key]) for one in queries if one.key in self._licenses]
-        #: The leases of floating licenses: by license and ID, and by device.
+        #: The leases of floating licenses: by license and ID, and the latest ones by device.
         self._leases: dict[tuple[int, str], Lease] = {}
         self._latest: dict[tuple[int, int], Lease] = {}
         floating = [pair for pair in about if _is_floating(pair[1])]
         self._load_leases(floating)
-        #: The clock by which leases end, where there may be several servers.
+        #: The clock that decides when leases end, if there may be several servers.
         self._clock = tx.read_clock() if floating else None
 
     def answer(self, query: ValidateLicense) -> Validated:
-        """The whole answer. Raises ``OtherProductKey``."""
+        """Return the whole answer. Raises ``OtherProductKey``."""
         license = self._licenses.get(query.key) or self._rotated.get(query.key)
         if license is not None and query.only_product_id not in (None, license.product_id):
             raise OtherProductKey

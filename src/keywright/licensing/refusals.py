@@ -1,4 +1,4 @@
-"""Calls about a license that were refused lately, for those who help its customer. Pure."""
+"""Recently refused calls about a license, for the support of its customer. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,25 +15,25 @@ _TOKEN = re.compile("[0-9a-f]{40}")
 
 
 def to_known_token(value: object) -> str | None:
-    """The token that a call named, if an activation can have it."""
+    """Return the token that a call named, if it has the format of a token."""
     return value if isinstance(value, str) and _TOKEN.fullmatch(value) else None
 
 
 class NamedDevice(NamedTuple):
-    """What a call stated about its device; None where it did not."""
+    """What a call reported about its device; None for what it did not report."""
 
     fingerprint: str | None = None
     device_name: str | None = None
     token: str | None = None
 
     def without_unstorable(self) -> Self:
-        """The same, but for texts that no database keeps: the call may have been refused because of them."""
+        """Return this without texts that no database can store: these may be why the call was refused."""
         return type(self)(*(one if one is None or is_storable(one) else None for one in self))
 
 
 class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A call about a license that was refused: ``times`` times for the same reason to the same device at the
-    same address, the last time at ``refused_at``. ``reason`` is a problem code of v3 or a finding of its
+    """A refused call about a license: refused ``times`` times for the same reason, to the same device at the
+    same address, most recently at ``refused_at``. ``reason`` is a problem code of v3 or a finding of its
     validation.
     """
 
@@ -48,7 +48,7 @@ class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def subject(self) -> tuple[str | None, ...]:
-        """What calls that are counted together have in common."""
+        """The key by which calls are counted together."""
         return (
             self.reason,
             self.operation,
@@ -59,12 +59,12 @@ class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-#: The most refused calls that are kept of a license; calls like each other are one.
+#: The most refused calls stored for a license; equal calls count as one.
 MAX_KEPT = 20
 
 
 def merge(calls: Iterable[RefusedCall]) -> list[RefusedCall]:
-    """The latest of these calls, the last one first; those like each other are counted together."""
+    """Return the latest of these calls, newest first; equal calls are counted together."""
     merged: dict[tuple[str | None, ...], RefusedCall] = {}
     for one in calls:
         merged[one.subject] = combine(one, merged.get(one.subject))
@@ -72,7 +72,7 @@ def merge(calls: Iterable[RefusedCall]) -> list[RefusedCall]:
 
 
 def combine(call: RefusedCall, same: RefusedCall | None) -> RefusedCall:
-    """One call for two that are like each other; None is none."""
+    """Combine two equal calls into one; ``same`` is None if there is only one."""
     if same is None:
         return call
     return replace(call, times=call.times + same.times, refused_at=max(call.refused_at, same.refused_at))

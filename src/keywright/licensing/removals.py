@@ -1,4 +1,4 @@
-"""Devices that customers remove in the portal, as often as the terms of a license allow. Pure."""
+"""Devices that customers remove, as often as the terms of a license allow. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from keywright.licensing.terms.model import Terms
 
 
 class RemovalsLeft(msgspec.Struct, frozen=True, gc=False):
-    """How many devices a customer may free now; ``count`` None is any number. ``next_at`` is when there is
-    one more, None where time changes nothing.
+    """How many devices a customer may remove now; ``count`` None means any number. ``next_at`` is when one
+    more is allowed, None if that does not depend on time.
     """
 
     count: int | None = None
@@ -21,7 +21,7 @@ class RemovalsLeft(msgspec.Struct, frozen=True, gc=False):
 
 
 def removals_left(terms: Terms, removed: Iterable[datetime], now: datetime) -> RemovalsLeft:
-    """How many devices a customer may free now, who freed some at these times."""
+    """Return how many devices a customer may remove now, who removed some at these times."""
     allowance = terms.portal_removals
     if allowance is None or allowance.count == 0:
         return RemovalsLeft(None if allowance is None else 0)
@@ -30,7 +30,7 @@ def removals_left(terms: Terms, removed: Iterable[datetime], now: datetime) -> R
     left = max(0, allowance.count - len(recent))
     if left:
         return RemovalsLeft(left)
-    # So many have to be older than the days first that fewer than the count are left.
+    # The next removal is allowed when so many have left the period that fewer than ``count`` remain.
     return RemovalsLeft(0, recent[-allowance.count] + days)
 
 

@@ -30,7 +30,7 @@ _DELETE_NOTES = [bulk_delete(table, "license_id") for table in (license_notes, l
 
 
 def find_notes(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Notes]:
-    """What is written about these licenses, by license; nothing is ``Notes()``."""
+    """Return the notes and tags of these licenses, by license; ``Notes()`` if there are none."""
     notes = {row.license_id: row.note for row in _NOTES_OF.find_rows(tx.connection, license_ids)}
     tags: dict[int, set[str]] = {}
     for license_id, tag in _TAGS_OF.find_rows(tx.connection, license_ids):
@@ -39,7 +39,7 @@ def find_notes(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, N
 
 
 def save_notes(tx: WriteTransaction, license_id: int, notes: Notes) -> None:
-    """Store these in the place of what is written."""
+    """Replace the note and tags of a license."""
     for change in _DELETE_NOTES:
         change.execute(tx.connection, [{"where_license_id": license_id}])
     if notes.note:
@@ -50,9 +50,9 @@ def save_notes(tx: WriteTransaction, license_id: int, notes: Notes) -> None:
         tx.connection.execute(insert(license_tags), rows)
 
 
-#: The name in ``checkpoints`` of the time of the last save: its row is the lock of those who save.
+#: The name in ``checkpoints`` of the time of the last save; its row is the lock for saving.
 _CHECKPOINT = "refusals_saved"
-#: The most rows that a statement deletes or changes because of their age.
+#: The most old rows that a statement deletes or changes.
 _MAX_OLD = 1_000
 _FIELDS = RefusedCall.__struct_fields__
 
@@ -71,12 +71,12 @@ _FORGET_ADDRESSES = (
 
 
 def lock_refusals(tx: WriteTransaction, now: datetime) -> None:
-    """Let other servers wait: each reads what the others have saved, and replaces it."""
+    """Serialize saves by several servers: each reads what the others have saved, and replaces it."""
     advance_checkpoint(tx, _CHECKPOINT, to_seconds(now))
 
 
 def list_refusals(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, list[RefusedCall]]:
-    """The refused calls of these licenses, by license; the last one first."""
+    """Return the refused calls of these licenses, by license, newest first."""
     found: dict[int, list[RefusedCall]] = defaultdict(list)
     for license_id, *values in {tuple(row) for row in _REFUSALS_OF.find_rows(tx.connection, license_ids)}:
         fields = dict(zip(_FIELDS, values, strict=True))
@@ -87,7 +87,7 @@ def list_refusals(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int
 
 
 def save_refusals(tx: WriteTransaction, kept: Mapping[int, Sequence[RefusedCall]]) -> None:
-    """Store these as the refused calls of these licenses, instead of those that they had."""
+    """Replace the refused calls of these licenses."""
     _DELETE_REFUSALS.execute(tx.connection, [{"where_license_id": number} for number in sorted(kept)])
     _INSERT_REFUSALS.execute(
         tx.connection,
@@ -105,7 +105,7 @@ def delete_old_refusals(tx: WriteTransaction, before: datetime) -> int:
 
 
 def forget_addresses(tx: WriteTransaction, before: datetime) -> int:
-    """Erase the addresses of some of the calls that were refused before this moment; return their number."""
+    """Erase the IP addresses of some of the calls that were refused before this moment; returns how many."""
     return tx.connection.execute(_FORGET_ADDRESSES, {"before": to_seconds(before)}).rowcount
 
 
@@ -131,8 +131,7 @@ _DELETE_OUTDATED = delete(portal_removals).where(
 
 
 class Outdated(NamedTuple):
-    """The removals of a license that do not count any more: those until then, and all but the ``most``
-    newest.
+    """The removals of a license that no longer count: those up to ``until``, and all but the ``most`` newest.
     """
 
     until: datetime
@@ -140,7 +139,7 @@ class Outdated(NamedTuple):
 
 
 def list_removals(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[datetime]]:
-    """When customers freed devices of these licenses, by license."""
+    """Return when customers removed devices of these licenses, by license."""
     found: dict[int, list[datetime]] = {}
     for license_id, removed_at in _REMOVALS.find_rows(tx.connection, license_ids):
         found.setdefault(license_id, []).append(to_datetime(removed_at))
@@ -150,8 +149,8 @@ def list_removals(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, 
 def save_removals(
     tx: WriteTransaction, new: Iterable[tuple[int, datetime, int]], outdated: Mapping[int, Outdated]
 ) -> None:
-    """Insert removals (license, time, activation), of a device at most one in a second, and delete those that
-    do not count any more.
+    """Insert removals (license, time, activation), at most one per device and second, and delete those that
+    no longer count.
     """
     rows = [
         {"license_id": license_id, "released_at": to_seconds(at), "activation_id": activation_id}
@@ -163,13 +162,13 @@ def save_removals(
         tx.connection.execute(_DELETE_OUTDATED, of_license)
 
 
-#: The clocks of two servers may be so far apart.
+#: The largest tolerated difference between the clocks of two servers.
 CLOCKS_APART = timedelta(minutes=30)
 _COLUMNS = [licenses.c[name] for name in "id expires_at created_at status customer_id product_id".split()]
 
 
 class Expiring(NamedTuple):
-    """A license by its expiry."""
+    """What moments need of a license that expires."""
 
     id: int
     expires_at: datetime
@@ -180,7 +179,7 @@ class Expiring(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Its place among the licenses by expiry."""
+        """The position among the licenses by expiry."""
         return Place(to_seconds(self.expires_at), self.id)
 
 
@@ -193,9 +192,9 @@ def mark(
     *,
     again_after: timedelta | None = None,
 ) -> bool:
-    """Remember that a moment was made an event. Returns False where it was one already: the last one of this
-    kind was about the same, and less than ``again_after`` ago. One that is later than now was passed by a
-    clock that was ahead.
+    """Record that a moment became an event. Returns False if it already was one: the last one of this kind
+    had the same subject and, if ``again_after`` is set, was less than that ago. A recorded time that is too
+    far ahead of now comes from a wrong clock, and does not count.
     """
     row = {"license_id": license_id, "kind": kind, "about": about, "recorded_at": to_seconds(now)}
     statement = insert_or(license_moments, is_postgres=tx.is_postgres).values(row)
@@ -213,8 +212,8 @@ def mark(
 
 
 def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[int, str], tuple[int, int]]:
-    """The expiry or limit that the last moment of each kind was about, and when it was made an event, by
-    license and kind.
+    """Return the subject (an expiry, a limit or a number of days) of the last moment of each kind, and when
+    it became an event, by license and kind.
     """
     column = license_moments.c
     query = select(column.license_id, column.kind, column.about, column.recorded_at)
@@ -223,7 +222,7 @@ def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[in
 
 
 def list_expiring(tx: ReadTransaction, after: Place, until: datetime, *, limit: int) -> list[Expiring]:
-    """The next licenses after a place that expire up to a moment."""
+    """Return the next licenses after a position that expire up to a moment."""
     position = (licenses.c.expires_at, licenses.c.id)
     query = (
         select(*_COLUMNS)
@@ -239,7 +238,9 @@ def list_expiring(tx: ReadTransaction, after: Place, until: datetime, *, limit: 
 
 
 def find_place(tx: ReadTransaction, days: int) -> Place | None:
-    """The place up to which the moments so many days before the expiry are events; None before the first."""
+    """Return the position up to which the moments this many days before the expiry are events; None before
+    the first run.
+    """
     rows = tx.connection.execute(_PLACES.where(checkpoints.c.name.in_(_names(days))))
     found = {row.name: row.last_id for row in rows}
     times, ids = _names(days)
@@ -247,13 +248,13 @@ def find_place(tx: ReadTransaction, days: int) -> Place | None:
 
 
 def lock_place(tx: WriteTransaction, days: int) -> Place | None:
-    """The same, locked until the end of the transaction."""
+    """Return the same position, locked until the end of the transaction."""
     tx.connection.execute(_PLACES.where(checkpoints.c.name == _names(days)[0]).with_for_update())
     return find_place(tx, days)
 
 
 def save_place(tx: WriteTransaction, days: int, place: Place, *, is_new: bool) -> None:
-    """Update the place, or insert the first one."""
+    """Update the position, or insert the first one."""
     for name, value in zip(_names(days), place, strict=True):
         if is_new:
             tx.connection.execute(insert(checkpoints).values(name=name, last_id=value))
@@ -262,13 +263,13 @@ def save_place(tx: WriteTransaction, days: int, place: Place, *, is_new: bool) -
 
 
 def find_begin(tx: ReadTransaction) -> datetime | None:
-    """When moments were made events for the first time."""
+    """Return when moments were first processed."""
     query = select(checkpoints.c.last_id).where(checkpoints.c.name == _BEGIN)
     return tx.first(query, lambda row: to_datetime(row[0]))
 
 
 def save_begin(tx: WriteTransaction, now: datetime) -> None:
-    """Remember that it is now."""
+    """Record that moments are first processed now."""
     tx.connection.execute(insert(checkpoints).values(name=_BEGIN, last_id=to_seconds(now)))
 
 

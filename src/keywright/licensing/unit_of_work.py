@@ -1,4 +1,4 @@
-"""The licenses and activations of a batch: loaded once, changed in memory command by command, saved once."""
+"""The licenses and activations of a batch: loaded once, changed in memory by each command, saved once."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
@@ -45,17 +45,17 @@ from keywright.licensing.usage.model import ClosePeriods, MeterUsage, RecordUsag
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views_store import Names
 
-#: The commands about some of the activations that exist.
+#: Commands about some of a license's existing activations.
 _ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll, KeepOffline)
 OnRestored = Callable[["LicenseWork", Any, License], None]
-#: A tuple is looked through faster than a union.
+#: ``isinstance`` is faster with a tuple than with a union.
 _ABOUT_LEASES = get_args(LeaseCommand)
 
 
 class LicenseWork(UnitOfWork):
     """The licenses and activations that a batch of commands touches.
 
-    What changed is found by comparing each license and activation, whole, with what was loaded.
+    Changes are found by comparing each license and activation with what was loaded.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class LicenseWork(UnitOfWork):
         names: Names | None = None,
         on_restored: OnRestored = lambda *_: None,
     ) -> None:
-        """Lock and load what these commands touch: one query per table. ``on_restored`` is called with this,
-        the command and a license that it has restored.
+        """Lock and load what these commands touch, with one query per table. ``on_restored`` is called with
+        this, the command and the license that it restored.
         """
         super().__init__(tx)
         self.limits = limits
@@ -75,24 +75,25 @@ class LicenseWork(UnitOfWork):
         self.leases = LeaseWork(tx)
         self.usage = UsageWork(tx)
         self.removals = RemovalWork(tx)
-        #: As they are now, by id; as they were loaded.
+        #: Licenses by ID: as they are now, and as they were loaded.
         self._licenses: dict[int, License] = {}
         self._loaded: dict[int, License] = {}
         self._ids: dict[str, int] = {}
-        #: By id and key: licenses whose key this batch gave and has replaced, before and after that.
+        #: By ID and key: licenses that got the key in this batch and lost it again, as before and after the
+        #: loss.
         self._replaced_keys: dict[tuple[int, str], tuple[License, License]] = {}
-        #: By license and token; as they are now, and as the database has them.
+        #: By license and token: activations as they are now, and as they are in the database.
         self._activations: dict[int, dict[str, Activation]] = {}
         self._stored: dict[tuple[int, str], Activation] = {}
-        #: By id, as they were then.
+        #: By ID, in their last state.
         self._deleted: dict[int, Deleted] = {}
         #: New licenses by the hash of their order line.
         self.order_lines: dict[bytes, int] = {}
-        #: Imported licenses: with more places taken than their limit, if need be.
+        #: Imported licenses, which may have more places taken than their limit.
         self._imported: set[int] = set()
-        #: Licenses all of whose places were given up, and when.
+        #: Licenses whose places were all given up, and when.
         self._emptied: dict[int, datetime] = {}
-        #: The database's clock, once there are leases or usage to decide.
+        #: The database's clock, if there are leases or usage to decide.
         self._clock: datetime | None = None
         self.devices = DeviceWork(tx, names)
         self._load([part for one in commands for part in one.parts])
@@ -122,7 +123,7 @@ class LicenseWork(UnitOfWork):
         self._load_leases(commands, renames)
 
     def _load_leases(self, commands: Sequence[Command], renames: Renames) -> None:
-        """Load leases and usage; the activations of the devices are loaded."""
+        """Load leases and usage; the devices' activations must be loaded."""
         leasing = [one for one in commands if isinstance(one, _ABOUT_LEASES)]
         counting = [one for one in commands if type(one) is RecordUsage]
         closing = [one for one in commands if type(one) is ClosePeriods]
@@ -155,7 +156,7 @@ class LicenseWork(UnitOfWork):
                 self._remember(some)
 
     def _possible_ids(self, command: Command, renames: Renames) -> Set[int]:
-        """The loaded licenses that a command may be about, also after renames in the batch."""
+        """Return the loaded licenses that a command may name, also after renames in the batch."""
         names = with_former_names(command.locks, renames) if renames else command.locks
         ids = {name if isinstance(name, int) else self._ids.get(name, 0) for name in names}
         return ids & self._licenses.keys()
@@ -168,13 +169,15 @@ class LicenseWork(UnitOfWork):
     # --- what handlers ask and change -------------------------------------------------------------
 
     def now(self, command: Command) -> datetime:
-        """The moment at which a command about leases or usage is decided: that of the database's clock, where
+        """Return the moment at which a command about leases or usage is decided: by the database's clock, if
         there may be several servers.
         """
         return self._clock or command.context.now
 
     def get_license(self, command: LicenseCommand) -> License:
-        """The license that the command is about. Raises ``UnknownLicense``."""
+        """Return the license that the command names. Raises ``UnknownLicense`` or ``UnknownLicenseId``, and
+        what its precondition raises.
+        """
         name = command.license
         license = self.find_license(name)
         only = command.only_product_id
@@ -185,15 +188,16 @@ class LicenseWork(UnitOfWork):
         return license
 
     def find_license(self, name: str | int) -> License | None:
-        """The license with this key or id, known to this batch; only names that a command locks."""
+        """Return the license with this key or ID; only for names that a command of the batch locks."""
         return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
-        """Whether a license has this key now; only for keys that a command named, or that are new."""
+        """Whether a license has this key now; only for keys that a command of the batch locks, or new ones.
+        """
         return key in self._ids
 
     def get_activation(self, license: License, token: str) -> Activation:
-        """The license's activation with this token. Raises ``UnknownToken``."""
+        """Return the license's activation with this token. Raises ``UnknownToken``."""
         found = self._activations.get(license.id, {}).get(token)
         if found is None:
             raise UnknownToken(token)
@@ -204,41 +208,41 @@ class LicenseWork(UnitOfWork):
         self._remember(activation_store.find_activations(self.tx, tokens))
 
     def add_activations(self, found: Iterable[Activation]) -> None:
-        """Let this batch know activations that were read from the database, unless it knows them already."""
+        """Add activations that were read from the database, unless they are already loaded."""
         self._remember(one for one in found if one.token not in self._activations.get(one.license_id, {}))
 
     def known_activations(self, license: License) -> Mapping[str, Activation]:
-        """The license's activations that are known here, by token."""
+        """Return the license's loaded activations, by token."""
         return self._activations.get(license.id, {})
 
     def is_emptied(self, license: License) -> bool:
-        """Whether this batch gives up all places of the license: what the database has of them is over."""
+        """Whether this batch gives up all places of the license: active records in the database are outdated.
+        """
         return license.id in self._emptied
 
     def list_active(self, license: License) -> list[Activation]:
-        """The license's active activations that are known here, oldest first: those that a command of this
-        batch named or made, and as many as an answer lists; only for a license that a command empties.
+        """Return the license's loaded active activations, oldest first: those that a command of this batch
+        named or made, and as many as an answer lists; only for a license that a command empties.
         """
         known = self._activations.get(license.id, {}).values()
         return sorted((one for one in known if one.deactivated_at is None), key=rules.by_age)
 
     def set_license(self, license: License, now: datetime | None = None) -> None:
-        """A new license, or one in its new state since ``now``; None is its ``updated_at``."""
+        """Store a new or changed license; it changed at ``now``, by default at its ``updated_at``."""
         before = self._licenses.get(license.id)
         if before is not None and before.terms != license.terms:
             self._mark_unseen(before, license, now or license.updated_at)
         if before is not None and before.key != license.key:
-            # Renamed licenses are saved in the order of their renames: one may have the key of another.
+            # Renamed licenses are saved in the order of their renames: one may take the key of another.
             del self._ids[before.key], self._licenses[license.id]
             if before is not self._loaded.get(license.id):
-                # A key that this batch has given, and replaces: what was loaded does not know of it.
+                # This batch assigned the key and replaces it again: the loaded license does not have it.
                 self._replaced_keys[license.id, before.key] = (before, license)
         self._licenses[license.id] = license
         self._ids[license.key] = license.id
 
     def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
-        """Remember since when unseen devices are replaced, where terms begin to ask for it, or name other
-        days.
+        """Record since when unseen devices are replaced, if the terms begin to require it or change the days.
         """
         old, new = terms_of(before), terms_of(after)
         is_changed = (old.when_full, old.unseen_days) != (new.when_full, new.unseen_days)
@@ -246,14 +250,14 @@ class LicenseWork(UnitOfWork):
             mark(self.tx, after.id, REPLACES_UNSEEN, new.unseen_days, now, again_after=timedelta())
 
     def restore(self, license: License, command: Command) -> License:
-        """A deleted license that is in the database again; returns it as it is now."""
+        """Add a deleted license that was restored in the database; returns it as it is now."""
         self._loaded[license.id] = license
         self.set_license(license)
         self._on_restored(self, command, license)
         return self._licenses[license.id]
 
     def set_imported(self, license: License, now: datetime) -> None:
-        """An imported license: more places may be taken than its limit allows."""
+        """Store an imported license: more places may be taken than its limit allows."""
         self._imported.add(license.id)
         self.set_license(license, now)
 
@@ -265,17 +269,18 @@ class LicenseWork(UnitOfWork):
         self._deleted[license.id] = Deleted(license, known, self._emptied.get(license.id), now)
 
     def set_activation(self, activation: Activation) -> None:
-        """A new activation, or one in its new state."""
+        """Store a new or changed activation."""
         self._activations.setdefault(activation.license_id, {})[activation.token] = activation
 
     def deactivate_all(self, license: License, ended: Iterable[Activation], now: datetime) -> None:
-        """Set a license whose places are all given up, and those of its known activations that this ends."""
+        """Store a license whose places are all given up, and those of its loaded activations that this ends.
+        """
         self._emptied.setdefault(license.id, now)
         self._licenses[license.id] = license
         for one in ended:
             self.set_activation(one)
             if (one.license_id, one.token) in self._stored:
-                # The database ends all of them at once.
+                # One statement ends all of them in the database.
                 self._stored[one.license_id, one.token] = one
 
     def record_license_event(
@@ -286,8 +291,8 @@ class LicenseWork(UnitOfWork):
         activation: Activation | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record an event about a license; one about a device names it, and states how many places are taken
-        after it.
+        """Record an event about a license; an event about a device names it, and contains the number of
+        places taken after it.
         """
         activation_id = None
         if activation is not None:
@@ -297,18 +302,18 @@ class LicenseWork(UnitOfWork):
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
     def record_closed(self, closed: Iterable[MeterUsage], now: datetime) -> None:
-        """Record an event for each of these periods, which the server has closed."""
+        """Record an event for each of these closed periods, with the server as the actor."""
         name, actor = "usage.period_closed", "keywright"
         self.events += [Event(now, name, one.license_id, None, actor, "", one.to_details()) for one in closed]
 
     # --- saving -----------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write everything that changed, one statement per kind of change.
+        """Write all changes, with one statement per kind of change.
 
-        The order matters, for the database looks at each statement: a license that is deleted or renamed sets
-        its key free, which a new license of the batch may have; a license exists before its activations; and
-        all places of a license are given up before single ones are taken again.
+        The order matters, as the database checks constraints after each statement: deleting or renaming a
+        license frees its key for a new license of the batch; a license exists before its activations; and all
+        places of a license are given up before single ones are taken again.
         """
         tx = self.tx
         self._delete_licenses()
@@ -341,13 +346,13 @@ class LicenseWork(UnitOfWork):
             activation_store.delete_licenses(self.tx, deleted)
 
     def _end_update_tokens(self, changed: Iterable[tuple[License, License]]) -> None:
-        """End the update tokens of licenses that are deleted, disabled, or have a new key."""
+        """End the update tokens of licenses that were deleted or disabled, or got a new key."""
         ended = [after.id for before, after in changed if ends_tokens(before, after)]
         if ended or self._deleted:
             end_tokens(self.tx, [*ended, *self._deleted])
 
     def _end_meters(self, changed: Iterable[tuple[License, License]]) -> None:
-        """Close the periods of meters that are gone, or start again at other times."""
+        """Close the periods of meters that were removed or got another period."""
         for before, after in changed:
             if before.terms != after.terms and before.terms is not None:
                 clock = self._clock or self.tx.read_clock()
@@ -355,7 +360,7 @@ class LicenseWork(UnitOfWork):
                 self.record_closed(self.usage.end_meters(before, after, now), after.updated_at)
 
     def _save_licenses(self) -> list[tuple[License, License]]:
-        """Returns the changed licenses, as they were loaded and as they are now."""
+        """Save licenses; returns the changed ones, as they were loaded and as they are now."""
         new, changed = [], []
         for license_id, license in self._licenses.items():
             before = self._loaded.get(license_id)
@@ -380,14 +385,14 @@ class LicenseWork(UnitOfWork):
                     new.append(one)
                 elif one is not before:
                     changed.append((before, one))
-        # In this order: a new record may have the fingerprint that another one had.
+        # In this order: a new record may have the former fingerprint of another.
         if changed:
             activation_store.save_activations(self.tx, changed)
         if new:
             activation_store.save_new_activations(self.tx, new)
 
     def _prune(self) -> None:
-        """Delete what is not kept of licenses that have more given up activations than before."""
+        """Delete surplus records of licenses that have more records given up than before."""
         grown = []
         for license_id, license in self._licenses.items():
             if license.deactivated_count:

@@ -1,4 +1,4 @@
-"""Validation: what is known of a license key and a device, and what is found, in the order of rank. Pure."""
+"""Validation: the facts about a license key and a device, and the findings in rank order. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -43,17 +43,17 @@ class Code(StrEnum):
 
 
 _NOT_BLOCKING = frozenset(list(Code)[list(Code).index(Code.OVER_LIMIT) :])
-#: A leaked or foreign key reveals nothing of the license.
+#: Answers with these findings reveal nothing about the license.
 _HIDING = frozenset({Code.UNKNOWN_LICENSE, Code.PRODUCT_MISMATCH, Code.KEY_ROTATED})
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that a validation is about. ``license`` is None for an unknown key.
+    """All inputs of a validation. ``license`` is None for an unknown key.
 
-    ``product_id`` is the product that the program named (``NO_PRODUCT`` for an unknown one), None without;
-    ``activation`` is the record of the device that it named. ``lease`` is the one that it named, or else the
-    device's latest; None where that was released, or none was taken. With ``needs_lease``, a floating license
-    is for callers who hold one. ``entitlements`` are asked for; ``usage`` is by meter.
+    ``product_id`` is the product that the program named (``NO_PRODUCT`` for an unknown one), None if it named
+    none; ``activation`` is the record of the device that it named. ``lease`` is the named one, or else the
+    device's latest; None if that was released, or none was taken. With ``needs_lease``, a floating license
+    requires a lease. ``entitlements`` are those requested; ``usage`` is by meter.
     """
 
     license: License | None
@@ -70,7 +70,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Findings(msgspec.Struct, frozen=True, gc=False):
-    """Everything found, in rank order, never nothing; ``detail`` is a sentence about the first."""
+    """All findings, in rank order, at least one; ``detail`` is a sentence about the first."""
 
     codes: tuple[Code, ...]
     detail: str
@@ -82,7 +82,7 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing blocks. The first finding decides: those that block come first."""
+        """Whether nothing blocks. The first finding decides, as blocking ones come first."""
         return self.codes[0] in _NOT_BLOCKING
 
     @property
@@ -92,9 +92,9 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 
 
 class Validated(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them.
-    ``lease`` is the one that was named, or the device's latest, if it is held; ``built_at`` is when the build
-    was made, as the program has stated, or as its release was published; ``notices`` are about its version.
+    """The outcome of a validation; ``view`` and ``activation`` are None if an answer may not show them.
+    ``lease`` is the named one, or the device's latest, if it is held; ``built_at`` is when the build was made
+    according to the program, or when its release was published; ``notices`` are about its version.
     """
 
     findings: Findings
@@ -107,7 +107,7 @@ class Validated(msgspec.Struct, frozen=True, gc=False):
 
 
 class ValidateLicense(Query, frozen=True, kw_only=True):
-    """Whether a license is valid for a device, a product (number or code), a build and these entitlements.
+    """Check whether a license is valid for a device, a product (ID or code), a build and these entitlements.
 
     ``lease_id`` names the lease of a floating license.
     """
@@ -130,7 +130,7 @@ class ValidateLicense(Query, frozen=True, kw_only=True):
 
 
 def validate(facts: Facts) -> Findings:
-    """All findings; an unknown, foreign or rotated key gets no others."""
+    """Return all findings; an unknown, foreign or rotated key gets no others."""
     license = facts.license
     if license is None:
         return Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
@@ -146,8 +146,8 @@ def validate(facts: Facts) -> Findings:
 
 
 def next_check_at(facts: Facts) -> datetime | None:
-    """The moment to ask again: after the terms' seconds, 10 % more or less, so that programs do not come all
-    at once. None for an unknown license.
+    """Return the moment to ask again: after the terms' seconds, plus or minus 10 %, so that programs do not
+    all call at once. None for an unknown license.
     """
     license = facts.license
     if license is None:
@@ -160,7 +160,7 @@ def next_check_at(facts: Facts) -> datetime | None:
 
 
 def _find(facts: Facts, license: License) -> Iterator[tuple[Code, str]]:
-    """The findings by rank; each function below has those of one kind."""
+    """Yield the findings by rank; each function below yields those of one kind."""
     terms = license_rules.terms_of(license)
     if license.status == Status.DISABLED:
         yield Code.DISABLED, "The license is disabled."
@@ -179,7 +179,7 @@ def _find(facts: Facts, license: License) -> Iterator[tuple[Code, str]]:
 
 
 def _find_expiry(facts: Facts, license: License, terms: Terms) -> list[tuple[Code, str]]:
-    """After the expiry: what the terms allow."""
+    """Return the finding about what the terms allow after the expiry."""
     expires_at = license.expires_at
     if expires_at is None or facts.now < expires_at:
         return []

@@ -1,4 +1,4 @@
-"""Read what views of licenses show: one query for each table that is needed."""
+"""Read what views of licenses show, with one query per table needed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -29,41 +29,41 @@ from keywright.licensing.updates.versions import VersionScheme
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.store import list_usage, show_usage
 
-#: How long products and policies are known without being read again, in seconds.
+#: How long products and policies are cached, in seconds.
 KNOWN_FOR = 1.0
 _PRODUCT = tuple(products.c[name] for name in NamedProduct.__struct_fields__)
 _PRODUCTS = Lookup(select(*_PRODUCT), products.c.id)
-#: Of so many products, the releases are remembered.
+#: The most products whose releases are cached.
 _MAX_PRODUCTS = 1_000
 _POLICIES = Lookup(select(policies.c.id, policies.c.name), policies.c.id)
 
 
 class Names:
-    """The products and policies that were read in this second, by number: they seldom change, and every view
-    of a license shows them. For one thread.
+    """A cache of products and policies, by ID, for one second: they seldom change, and every view of a
+    license shows them. For one thread.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """``clock`` is in seconds and does not jump."""
+        """``clock`` returns seconds and is monotonic."""
         self._clock = clock
         self._until = 0.0
         self.products: dict[int, NamedProduct] = {}
         self.policies: dict[int, NamedPolicy] = {}
-        #: The releases of products, with the ``releases_changed`` at which they were read.
+        #: The releases of products, with the ``releases_changed`` for which they were read.
         self.releases: dict[int, tuple[int, ProductReleases]] = {}
 
     def forget_old(self) -> None:
-        """Forget all after a second."""
+        """Clear the cache of products and policies after a second."""
         now = self._clock()
         if now >= self._until:
             self.products, self.policies, self._until = {}, {}, now + KNOWN_FOR
 
 
 class Views:
-    """What views of licenses show; ``load`` reads it for many at once, and what is missing is read alone."""
+    """What views of licenses show; ``load`` reads it in bulk, and what is missing is read one by one."""
 
     def __init__(self, tx: ReadTransaction, names: Names | None = None) -> None:
-        """``names`` are those that are known already."""
+        """``names`` is a cache to use."""
         names = names or Names()
         names.forget_old()
         self._tx = tx
@@ -89,19 +89,19 @@ class Views:
             self._load_usage(metered)
 
     def product_of(self, license: License) -> NamedProduct | None:
-        """The license's product."""
+        """Return the license's product."""
         number = license.product_id
         if number is not None and number not in self._products:
             self._load_products({number})
         return None if number is None else self._products[number]
 
     def find_product(self, product: int | str) -> NamedProduct | None:
-        """The product with this number or code."""
+        """Return the product with this ID or code."""
         text = str(product)
         if not (text.isascii() and text.isdigit()):
             query = select(*_PRODUCT).where(products.c.code == product)
             return self._tx.first(query, _named_product)
-        # Python converts no number of some thousand digits.
+        # Python refuses to convert thousands of digits.
         number = int(text[:20])
         if number > MAX_ID:
             return None
@@ -110,7 +110,7 @@ class Views:
         return self._products[number]
 
     def find_item(self, item: Item) -> NamedProduct | None:
-        """The product that a site names."""
+        """Return the product that a site names."""
         column, text = products.c, item.id or item.name
         if text is None:
             return None
@@ -120,7 +120,7 @@ class Views:
         return numbered if numbered and numbered.name else self._tx.first(query, _named_product)
 
     def releases_of(self, product: NamedProduct | None) -> ProductReleases:
-        """The releases of a product that were published, and its notices; read again after a change."""
+        """Return the published releases of a product, and its notices; cached until they change."""
         if product is None or product.releases_changed is None:
             return ProductReleases()
         known = self._releases.get(product.id)
@@ -134,31 +134,31 @@ class Views:
     def notices_about(
         self, product: NamedProduct | None, version: str | None, activation: Activation | None
     ) -> tuple[AnsweredNotice, ...]:
-        """The notices about what a program runs: the version that it names, or else that of its device."""
+        """Return the notices about the version that a program names, or else about that of its device."""
         if version is None and activation is not None:
             version = activation.app_version
         scheme = VersionScheme.LOOSE if product is None else product.version_scheme
         return list_about(self.releases_of(product).notices, scheme, version)
 
     def policy_of(self, license: License) -> NamedPolicy | None:
-        """The license's policy."""
+        """Return the license's policy."""
         number = license.policy_id
         if number is not None and number not in self._policies:
             self._load_policies({number})
         return None if number is None else self._policies[number]
 
     def is_product(self, license: License, product: int | str) -> bool:
-        """Whether the license is for the product with this number or code; a number may be a text."""
+        """Whether the license is for the product with this ID or code; an ID may be a text."""
         own = self.product_of(license)
         return own is not None and product in (own.id, own.code, str(own.id))
 
     def show(self, license: License, now: datetime) -> LicenseView:
-        """The license as it is given, with what was read."""
+        """Return the view of this license."""
         product, policy = self.product_of(license), self.policy_of(license)
         return LicenseView(license, product, policy, self._usage_of(license, now))
 
     def _usage_of(self, license: License, now: datetime) -> dict[str, int]:
-        """The use of the license's meters now, by meter."""
+        """Return the current use of the license's meters, by meter."""
         if license.terms is None:
             return {}
         terms = license_rules.terms_of(license)
@@ -188,8 +188,8 @@ _TRIALS = Lookup(select(trials.c.license_id, trials.c.email), trials.c.license_i
 
 
 def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime) -> list[ManagedLicense]:
-    """These licenses, each with what is shown beside it."""
-    # Leases, meters and trials are offered by terms that are not the default.
+    """Return these licenses as the management API shows them."""
+    # Leases, meters and trials require terms other than the default.
     with_terms = [one.id for one in licenses if one.terms is not None]
     held, usages = count_held(tx, with_terms, now), list_usage(tx, with_terms)
     emails = {row.license_id: row.email for row in _TRIALS.find_rows(tx.connection, with_terms)}
@@ -209,7 +209,7 @@ def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime
 
 
 def find_activations(tx: ReadTransaction, query: ListActivations) -> list[Activation]:
-    """The activations that a page shows, and one more."""
+    """Return the activations of a page, and one more."""
     column = activations.c
     order = (column.created_at, column.id)
     found = ACTIVATIONS.where(column.license_id == query.license_id).limit(query.limit + 1)

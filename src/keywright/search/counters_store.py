@@ -43,7 +43,7 @@ _UPDATE_LAST_USED = (
 
 
 def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime) -> None:
-    """Add refusals at the limit, by license id."""
+    """Add refusals at the limit, by license ID."""
     last_refused_at = rows.to_seconds(now)
     values = [
         {"license_id": one, "refusals": times[one], "last_refused_at": last_refused_at}
@@ -53,20 +53,20 @@ def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime)
 
 
 def delete_old_refusals(tx: WriteTransaction, before: datetime) -> int:
-    """Delete some of the licenses whose last refusal was before this moment; returns how many."""
+    """Delete some of the rows whose last refusal was before this moment; returns how many."""
     return tx.connection.execute(_DELETE_OLD, {"before": rows.to_seconds(before)}).rowcount
 
 
 def save_last_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:
-    """Store when these API keys, by id, were last used, unless a later time is stored."""
+    """Store when these API keys, by ID, were last used, unless a later time is stored."""
     # In a fixed order, so that two processes cannot deadlock.
     for api_key_id in sorted(used_at):
         values = {"api_key_id": api_key_id, "used_at": rows.to_seconds(used_at[api_key_id])}
         tx.connection.execute(_UPDATE_LAST_USED, values)
 
 
-#: The event of a license that was imported or changed by an import; the name of the latter in the counts.
-#: The name, in the counts of days, of calls through a proxy that is not trusted.
+#: The event of a license that was imported or changed by an import; the name of the latter in the daily
+#: counts; and the name there of calls through an untrusted proxy.
 IMPORTED, REIMPORTED = "license.imported", "license.reimported"
 FORWARDED_BLINDLY = "call.forwarded_blindly"
 _DAY = 86_400
@@ -101,14 +101,14 @@ _ADD_PRODUCT_COUNTS = bulk_upsert(daily_product_counts, ["product_id", "day", "n
 
 
 def count_per_day(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, str], int]:
-    """The number of these events by day and name."""
+    """Count these events by day and name."""
     span = {"after": after_id, "until": until_id}
     found = {(day, name): amount for day, name, amount in tx.connection.execute(_COUNTS_PER_DAY, span)}
     return found | Counter(count_as(event) for event in tx.connection.execute(_IMPORTS, span))
 
 
 def count_by_product(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, int, str], int]:
-    """The number of these events by the product that the license has now, day and name."""
+    """Count these events by the license's current product, day and name."""
     span = {"after": after_id, "until": until_id}
     rows = tx.connection.execute(_COUNTS_OF_PRODUCTS, span)
     found = {(product_id, day, name): amount for product_id, day, name, amount in rows}
@@ -126,8 +126,8 @@ def save_product_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, int, s
 
 
 def count_as(event: Any) -> tuple[int, str]:
-    """The day and the name under which an event is counted: a license that was imported is new on the day on
-    which it was made, and one that an import has changed is not new.
+    """Return the day and the name under which an event is counted: an imported license is new on the day it
+    was made, and one that an import changed is not new.
     """
     day = day_of(event.occurred_at)
     if event.name != IMPORTED:
@@ -137,7 +137,7 @@ def count_as(event: Any) -> tuple[int, str]:
 
 
 def day_of(seconds: int) -> int:
-    """The number of the day, as ``daily_counts`` has it."""
+    """Return the number of the day, as in ``daily_counts``."""
     return seconds // _DAY
 
 
@@ -148,7 +148,7 @@ def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) ->
 
 
 def save_release_counts(tx: WriteTransaction, day: int, amounts: Mapping[tuple[int, str], int]) -> None:
-    """Add to what is counted of releases on a day: "checks", "offers" and "downloads", by release."""
+    """Add to the daily counts of releases: "checks", "offers" and "downloads", by release."""
     none = {"checks": 0, "offers": 0, "downloads": 0}
     values: dict[int, dict[str, int]] = {}
     for (release_id, what), amount in sorted(amounts.items()):

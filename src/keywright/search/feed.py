@@ -1,4 +1,4 @@
-"""Read the events: for the management API oldest first, for pages newest first."""
+"""Read the events: oldest first for the management API, newest first for pages."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,10 +21,10 @@ from keywright.search.reports_rules import Counted
 from keywright.search.store import EventFilter, EventRecord, find_first_event_id, list_products_of
 from keywright.search.terms_store import newest_license
 
-#: The time for a page, in seconds; and the numbers of events that are looked at in a step.
+#: The time budget of a page, in seconds; the first and the largest number of events read per step.
 BUDGET = 0.08
 _FIRST_STEP, _LONGEST_STEP = 200, 2_000
-#: The most events that are looked at beyond those which are settled.
+#: The most events checked beyond the settled ones.
 _MAX_AHEAD = 2_000
 #: The largest difference between the clocks of servers with one database.
 _CLOCKS_APART = timedelta(hours=1)
@@ -32,7 +32,7 @@ _FIRST_MOMENT = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def list_feed(read: Any, query: feed.ListFeed) -> feed.Feed:
-    """A page of the events. Raises ``CursorTooOld``."""
+    """Return a page of the events. Raises ``CursorTooOld``."""
     tx: ReadTransaction = read.tx
     end, now = monotonic() + BUDGET, to_seconds(query.now)
     until_id = find_visible_id(tx, 0 if query.after is None else query.after.id)
@@ -54,7 +54,7 @@ def list_feed(read: Any, query: feed.ListFeed) -> feed.Feed:
 
 
 def look_at_feed(read: Any, query: feed.LookAtFeed) -> feed.Look:
-    """What came since the look before."""
+    """Return the events since the previous look."""
     tx: ReadTransaction = read.tx
     until_id = find_visible_id(tx, query.after_id or 0)
     if query.after_id is None or query.after_id >= until_id:
@@ -69,15 +69,15 @@ def look_at_feed(read: Any, query: feed.LookAtFeed) -> feed.Look:
 
 
 def find_visible_id(tx: ReadTransaction, seen_id: int) -> int:
-    """The id up to which no event can still be committed: the one that is known, or more where no id is
-    missing after it or after ``seen_id``, up to which all were seen before.
+    """Return the ID up to which no event can still be committed: the last of the consecutive IDs after the
+    settled one, or after ``seen_id``, up to which all were already seen.
     """
     settled_id = max(find_settled_id(tx), seen_id)
     return feed.find_settled(settled_id, event_store.list_ids(tx, after_id=settled_id, limit=_MAX_AHEAD))
 
 
 def _begin(tx: ReadTransaction, query: feed.ListFeed) -> int:
-    """The id after which the page begins."""
+    """Return the ID after which the page begins. Raises ``CursorTooOld``."""
     if query.after is None:
         if query.since is None:
             return 0
@@ -95,7 +95,7 @@ def _begin(tx: ReadTransaction, query: feed.ListFeed) -> int:
 def _select(
     tx: ReadTransaction, query: feed.ListFeed, some: Sequence[feed.FeedEvent]
 ) -> list[feed.FeedEvent]:
-    """Those of these events that the query asks for."""
+    """Return those of these events that match the query."""
     wanted = [one for one in some if feed.is_wanted(one.event, query)]
     return select_of_product(tx, wanted, query.only_product_id)
 
@@ -103,8 +103,8 @@ def _select(
 def select_of_product(
     tx: ReadTransaction, wanted: list[feed.FeedEvent], only: int | None
 ) -> list[feed.FeedEvent]:
-    """Those of these events that are about one product, or are about a license or a policy of it; all of
-    them without one.
+    """Return those of these events that are about one product, or about a license or a policy of it; without
+    a product, all.
     """
     if only is None:
         return wanted
@@ -114,7 +114,7 @@ def select_of_product(
 
 
 def _product_of(one: feed.FeedEvent, products: dict[int, int | None]) -> int | None:
-    """The product of an event: its license's; of a license that is gone, the event's."""
+    """Return the product of an event: its license's, or if that no longer exists, the event's own."""
     license_id, details = one.event.license_id, one.event.details or {}
     if license_id in products:
         return products[license_id]
@@ -129,16 +129,16 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
 }
 
 
-#: The time budget, in seconds; and the most events in a step, which are read in any case. The first steps are
-#: shorter, because matches are often near.
+#: The time budget of a page, in seconds, and the most events per step; this many are read regardless of time.
+#: The first steps are shorter, because matches are often near.
 PAGE_BUDGET = 0.08
 _STEP = 5_000
 _FIRST_PAGE_STEP = 200
-#: The most events, and licenses, of a customer or a product that are looked up in the index on licenses.
+#: The most events, and licenses, of a customer or a product that are found with the index on licenses.
 _MAX_GATHERED = 10_000
-#: An owner of so many licenses, and of one in so many of all, has many of the newest events.
+#: Owners of this many licenses, and of one in this many of all, have many of the newest events.
 _MANY_OWNED, _FREQUENT = 1_000, 100
-#: The number of events that are read by their ids at once.
+#: The number of events read at once by ID.
 _AT_ONCE = 500
 #: The largest difference between the clocks of servers with one database.
 _PAGES_APART = timedelta(hours=1)
@@ -146,8 +146,8 @@ EVERY_EVENT = EventFilter()
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Events, newest first, and the id before which to continue; None when these were the last. An incomplete
-    page ran out of time: the missing events come after it.
+    """Events, newest first, and the ID before which to continue; None if these were the last. An incomplete
+    page ran out of time: the missing events follow it.
     """
 
     events: tuple[EventRecord, ...]
@@ -163,7 +163,7 @@ def list_events(
     limit: int,
     budget: float = PAGE_BUDGET,
 ) -> EventPage:
-    """The newest matching events before the event with this id.
+    """Return the newest matching events before the event with this ID.
 
     ``budget`` is in seconds; it may be exceeded by one step.
     """
@@ -184,7 +184,7 @@ def list_events(
 def _list_figure(
     tx: ReadTransaction, where: EventFilter, counted: Counted, before_id: int | None, limit: int
 ) -> EventPage:
-    """The matching events of a figure. The page is incomplete where a step finds too few of them."""
+    """Return the matching events of a figure. The page is incomplete if a step finds too few of them."""
     ids = reports_store.list_figure(tx, counted, before_id=before_id, limit=_FIRST_PAGE_STEP)
     found = _page_of(tx, where, ids, limit)
     if found.before_id is not None or len(ids) < _FIRST_PAGE_STEP:
@@ -195,11 +195,11 @@ def _list_figure(
 def _scan(
     tx: ReadTransaction, where: EventFilter, before_id: int | None, limit: int, end: float
 ) -> EventPage:
-    """Look at one event after the other, until there are enough or the time is up."""
+    """Scan the events until there are enough or the time is up."""
     found: list[EventRecord] = []
     size, looked = _FIRST_PAGE_STEP, 0
     while True:
-        # One more than the limit shows whether there are more.
+        # One more than the limit shows whether more exist.
         wanted = limit + 1 - len(found)
         size = min(size, _STEP)
         some, before_id = browsing.list_events(tx, where, before_id=before_id, size=size, limit=wanted)
@@ -213,8 +213,8 @@ def _scan(
 
 
 def _gather(tx: ReadTransaction, where: EventFilter, before_id: int | None) -> list[int] | None:
-    """The ids of the events of a customer or a product, if these are few and the index on licenses finds them
-    sooner than a look at every event does.
+    """Return the IDs of the events of a customer or a product, if there are few and the index on licenses
+    finds them sooner than a scan of all events.
     """
     if where.license_id is not None or (where.customer_id is None and where.product_id is None):
         return None
@@ -227,14 +227,14 @@ def _gather(tx: ReadTransaction, where: EventFilter, before_id: int | None) -> l
 
 
 def _is_frequent(tx: ReadTransaction, where: EventFilter, owned: int) -> bool:
-    """Whether a look at every event finds a page of the newest soon."""
+    """Whether a scan of all events soon fills a page with the newest."""
     if owned < _MANY_OWNED or (where.name, where.actor, where.from_id) != (None, None, None):
         return False
     return owned * _FREQUENT >= newest_license(tx)
 
 
 def _page_of(tx: ReadTransaction, where: EventFilter, ids: list[int], limit: int) -> EventPage:
-    """The first matching events among those with these ids."""
+    """Return the first matching events among those with these IDs."""
     found: list[EventRecord] = []
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
@@ -256,7 +256,7 @@ def _can_be(where: EventFilter) -> bool:
 def _with_ids(
     tx: ReadTransaction, where: EventFilter, before_id: int | None
 ) -> tuple[EventFilter, int | None]:
-    """The filter with the first id that its moments allow, and the id before which the last one is."""
+    """Return the filter with the first ID that its moments allow, and the ID that follows the last one."""
     if where.since is not None:
         first = browsing.find_first_event_id(tx, where.since - _PAGES_APART)
         where = msgspec.structs.replace(where, from_id=first)

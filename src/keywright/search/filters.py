@@ -25,10 +25,10 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """The order of a list: newest first or oldest first, in pages by creation where that is fast, else by id;
-    soonest expiry first and never last; by creation, oldest first or latest first, which for imported
-    licenses is not the order of ids; by the last projected change, the oldest first; by the
-    names of customers or of products; or by the last use, the latest first, or those seen never and long ago.
+    """The order of a list: newest or oldest first, by creation if that is fast, else by ID; soonest expiry
+    first and never last; by creation, oldest or latest first, which for imported licenses is not the order of
+    IDs; by the last projected change, oldest first; by the names of customers or of products; by the last
+    use, latest first, or never and longest unseen first.
     """
 
     NEWEST = "newest"
@@ -44,22 +44,21 @@ class Order(StrEnum):
 
     @property
     def is_descending(self) -> bool:
-        """Whether the largest position is the first; of those that are not ``SORTED``."""
+        """Whether the largest position comes first; not for orders in ``SORTED``."""
         return self in (Order.NEWEST, Order.LATEST)
 
 
-#: The orders that no index has: all that match are read and sorted, so there must not be many.
+#: The orders without an index: all matches are read and sorted, so there must not be many.
 SORTED = frozenset({Order.CUSTOMER, Order.PRODUCT, Order.SEEN, Order.UNSEEN})
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The conditions that licenses have to meet; None and False are no condition.
+    """The conditions that licenses must meet; None and False mean no condition.
 
-    ``expires`` and ``created`` are between two moments, without them, and so is ``updated``, the last change
-    as far as it is projected; None is no bound. ``order_ref`` is the
-    id of an order that is no number. ``term`` is a term of the table of search terms or, with ``is_prefix``,
-    the beginning of some. ``unseen_for_days`` is for licenses that are as old; ``made_by`` is an API key,
-    ``made_by_user`` a user, who made them alone or with a job.
+    ``expires``, ``created`` and ``updated`` (the last projected change) are ranges without their bounds; None
+    means no bound. ``order_ref`` is an order ID that is not a number. ``term`` is a search term or, with
+    ``is_prefix``, a prefix of search terms. ``unseen_for_days`` matches only licenses of at least that age;
+    ``made_by`` is an API key and ``made_by_user`` a user who made them, directly or with a job.
     """
 
     status: int | None = None
@@ -88,7 +87,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Track(NamedTuple):
-    """Columns in whose order licenses can be read; with ``only_endless``, those that never expire."""
+    """Columns by which licenses can be read in order; with ``only_endless``, those that never expire."""
 
     columns: tuple[str, ...]
     only_endless: bool = False
@@ -102,20 +101,20 @@ ENDLESS = Track(("id",), only_endless=True)
 
 
 class Source(NamedTuple):
-    """A condition and the index that finds the licenses that meet it."""
+    """A condition and the index that finds the matching licenses."""
 
-    #: The column with the license's id, in the index's table.
+    #: The column with the license's ID, in the index's table.
     number: ColumnElement[Any]
     where: Conditions
-    #: The order of the index; () is an order that no list has.
+    #: The order of the index; () is an order that no list uses.
     order: tuple[str, ...]
-    #: The conditions for a license's row, and for one of its search terms, where another source found it.
+    #: The conditions for a license's row, and for its search terms, if another source found the license.
     filter_row: Callable[[Any], Conditions]
     term_conditions: Conditions = ()
 
 
 def sources_of(search: Search, now: datetime) -> list[Source]:
-    """The conditions of a search, each with its index."""
+    """Return the conditions of a search, each with its index."""
     columns = {
         "id": search.license_id,
         "order_id": search.order_id,
@@ -137,7 +136,7 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
-        # Terms are some seconds old: a license that is no longer full must not be listed as full.
+        # Search terms are some seconds old: a license that is no longer full must not be listed as full.
         found.append(
             with_term(FULL)._replace(filter_row=lambda row: (row.times_activated >= row.times_activated_max,))
         )
@@ -149,7 +148,7 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
 
 
 def _of_use(search: Search, now: datetime) -> list[Source]:
-    """The conditions about the end, the use and the making of licenses."""
+    """Return the conditions about expiry, use, tags and creator."""
     found = []
     if search.is_expired:
         found.append(_between("expires_at", None, now + _A_SECOND))
@@ -165,8 +164,8 @@ def _of_use(search: Search, now: datetime) -> list[Source]:
 
 
 def with_value(name: str, value: int) -> Source:
-    """Licenses with this number in an indexed column."""
-    # No row has a number that the column cannot hold.
+    """Return the source of licenses with this number in an indexed column."""
+    # No row contains a number that the column cannot hold.
     most = _MAX_SMALL_INTEGER if isinstance(schema.licenses.c[name].type, SmallInteger) else MAX_ID
     wanted = value if 0 <= value <= most else -1
     where = (schema.licenses.c[name] == wanted,)
@@ -174,20 +173,20 @@ def with_value(name: str, value: int) -> Source:
 
 
 def with_term(term: str, *, is_prefix: bool = False) -> Source:
-    """Licenses with this search term, or with one that begins with it."""
+    """Return the source of licenses with this search term, or with one that begins with it."""
     if not is_storable(term):
         return with_value("id", -1)
     is_it: Conditions = (schema.search_terms.c.term == term,)
     if not is_prefix:
         return Source(schema.search_terms.c.license_id, is_it, BY_ID.columns, _no_filter, is_it)
-    # Written so that it uses no index on terms: a license has few terms, many licenses have such terms.
+    # Written so as not to use the index on terms: a license has few terms, but many licenses match.
     begins_so = (func.substr(schema.search_terms.c.term, 1, len(term)) == term,)
     is_it = beginning(schema.search_terms.c.term, term)
     return Source(schema.search_terms.c.license_id, is_it, (), _no_filter, begins_so)
 
 
 def expiring(after: datetime, until: datetime) -> Source:
-    """Licenses that expire after the first moment and not after the second."""
+    """Return the source of licenses that expire after the first moment and not after the second."""
     first, last = rows.to_seconds(after) + 1, rows.to_seconds(until)
 
     def filter_row(row: Any) -> Conditions:
@@ -197,7 +196,7 @@ def expiring(after: datetime, until: datetime) -> Source:
 
 
 def _of_job(job_id: int) -> Source:
-    """Licenses that a job has made or changed."""
+    """Return the source of licenses that a job made or changed."""
     is_of_job = schema.job_licenses.c.job_id == (job_id if 0 <= job_id <= MAX_ID else -1)
 
     def filter_row(row: Any) -> Conditions:
@@ -207,7 +206,7 @@ def _of_job(job_id: int) -> Source:
 
 
 def _with_tag(tag: str) -> Source:
-    """Licenses with this tag."""
+    """Return the source of licenses with this tag."""
     if not is_storable(tag):
         return with_value("id", -1)
     has_tag = schema.license_tags.c.tag == tag
@@ -219,7 +218,7 @@ def _with_tag(tag: str) -> Source:
 
 
 def _with_text(name: str, text: str) -> Source:
-    """Licenses with this text in an indexed column."""
+    """Return the source of licenses with this text in an indexed column."""
     if not is_storable(text):
         return with_value("id", -1)
     where = (schema.licenses.c[name] == text,)
@@ -227,7 +226,7 @@ def _with_text(name: str, text: str) -> Source:
 
 
 def _between(name: str, after: datetime | None, before: datetime | None) -> Source:
-    """Licenses with a time after the first moment and before the second."""
+    """Return the source of licenses with a time after the first moment and before the second."""
     first, last = map(_seconds, (after, before))
 
     def filter_row(row: Any) -> Conditions:
@@ -237,7 +236,7 @@ def _between(name: str, after: datetime | None, before: datetime | None) -> Sour
 
 
 def _updated(first: int | None, last: int | None) -> Source:
-    """Licenses that were changed after the first moment and before the second."""
+    """Return the source of licenses that were changed after the first moment and before the second."""
 
     def filter_row(row: Any) -> Conditions:
         return _within(updated_at_of(row), first, last)
@@ -247,7 +246,7 @@ def _updated(first: int | None, last: int | None) -> Source:
 
 
 def updated_at_of(row: Any) -> ColumnElement[int]:
-    """When the license of a row was last changed, by the projection."""
+    """When the license of a row was last changed, according to the projection."""
     own = select(schema.license_updates.c.updated_at).where(schema.license_updates.c.license_id == row.id)
     return func.coalesce(own.scalar_subquery(), 0)
 
@@ -262,8 +261,8 @@ def _within(column: ColumnElement[Any], first: int | None, last: int | None) -> 
 
 
 def _unseen_since(moment: datetime) -> list[Source]:
-    """Licenses that were made before this moment, and not seen since. The first source is
-    the index of the second, which is a filter alone: the rows of its index are not all matches.
+    """Return the sources of licenses made before this moment and not seen since. The first is the index for
+    the second, which is only a filter: not all rows of its index match.
     """
     older, since = _between("created_at", None, moment), rows.to_seconds(moment)
 
@@ -276,12 +275,14 @@ def _unseen_since(moment: datetime) -> list[Source]:
 
 
 def _made_by(api_key_id: int) -> list[Source]:
-    """Licenses that this API key has made: no index finds them, so all licenses are looked at."""
+    """Return the sources of licenses that this API key made: no index finds them, so all licenses are
+    scanned.
+    """
     return [EVERYTHING, EVERYTHING._replace(filter_row=lambda row: (row.created_by == api_key_id,))]
 
 
 def _made_by_user(user_id: int) -> list[Source]:
-    """Licenses that this user has made, by their first event: all licenses are looked at."""
+    """Return the sources of licenses that this user made, by their first event: all licenses are scanned."""
 
     def filter_row(row: Any) -> Conditions:
         columns = schema.events.c
@@ -303,7 +304,9 @@ WITH_EXPIRY = Source(
 
 
 def beginning(column: ColumnElement[str], prefix: str) -> Conditions:
-    """Texts, compared byte by byte, from the prefix up to the first that sorts after all with this prefix."""
+    """Match texts with this prefix, in byte order: from the prefix up to the first text after all that have
+    it.
+    """
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
         return (column >= prefix,)

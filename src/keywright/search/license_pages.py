@@ -26,15 +26,15 @@ from keywright.search.scan import MAX_COUNTED, Scan
 from keywright.search.scan_store import Position
 from keywright.search.terms_store import device_term, token_term
 
-#: The activations of a license on a page: each may have much metadata.
+#: The activations of a license on a page: each may have large metadata.
 _PAGE_SIZE = 50
 #: The most activations of each kind, active or deactivated, that are read.
 _MAX_READ = 1_000
 
 
 class LicenseDetails(msgspec.Struct, frozen=True):
-    """A license, a page of its latest activations (active ones first), and the numbers of all and of active
-    ones. ``previous`` and ``next`` are the places at which the pages beside it begin.
+    """A license, a page of its latest activations (active ones first), and the number of all and of active
+    ones. ``previous`` and ``next`` are the offsets of the adjacent pages.
     """
 
     license: License
@@ -46,7 +46,9 @@ class LicenseDetails(msgspec.Struct, frozen=True):
 
 
 def get_license(tx: ReadTransaction, license_id: int, first: int = 0) -> LicenseDetails | None:
-    """The license with this id, with a page of its activations from a place on; None when there is none."""
+    """Return the license with this ID, with a page of its activations from an offset on; None if there is
+    none.
+    """
     if not 0 <= license_id <= MAX_ID:
         return None
     found = find_licenses_by_id(tx, [license_id]).get(license_id)
@@ -72,10 +74,10 @@ BUDGET = 0.08
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of a list, and the cursors of the pages after and before it.
+    """A page of a list, and the cursors of the next and the previous page.
 
-    ``total`` is the number of matches, None where it would take long to count; with ``total_is_least``, it is
-    a lower bound. An incomplete page ran out of time: the missing licenses come after its ``next`` (or
+    ``total`` is the number of matches, None if counting would take long; with ``total_is_least``, it is a
+    lower bound. An incomplete page ran out of time: the missing licenses follow its ``next`` (or
     ``previous``).
     """
 
@@ -85,12 +87,12 @@ class Page(msgspec.Struct, frozen=True):
     total: int | None
     total_is_least: bool
     is_incomplete: bool
-    #: Whether the licenses are in the order of their IDs where the order of their creation was asked for.
+    #: Whether the licenses are ordered by ID although the order of creation was requested.
     is_by_id: bool = False
 
 
 class MatchingIds(msgspec.Struct, frozen=True):
-    """Ids of licenses, and the id after which to continue; None when these were the last."""
+    """IDs of licenses, and the ID after which to continue; None if these were the last."""
 
     ids: tuple[int, ...]
     after_id: int | None
@@ -106,11 +108,11 @@ def find_page(
     budget: float = BUDGET,
     by_status: Mapping[int, int] | None = None,
 ) -> Page:
-    """The page at a cursor; the first one without a cursor, or with one of another order or an invalid one.
+    """Return the page at a cursor; the first one if the cursor is missing, invalid or of another order.
 
-    ``budget`` is in seconds, for the scan; counting and reading take some more. ``by_status``, where it is
-    known, gives totals that would take long to count. Raises ``InvalidParameters`` where more than 10,000
-    licenses would have to be sorted.
+    ``budget`` is in seconds, for the scan; counting and reading take some more. ``by_status``, if known,
+    provides totals that would take long to count. Raises ``InvalidParameters`` if more than 10,000 licenses
+    would have to be sorted.
     """
     scan = Scan(tx, search, now, budget)
     order = scan.go_by_time()
@@ -144,8 +146,8 @@ def find_page(
 def find_matching_ids(
     tx: ReadTransaction, search: Search, *, after_id: int, limit: int, now: datetime, budget: float = BUDGET
 ) -> MatchingIds:
-    """At most ``limit`` ids of matching licenses after this one, in ascending order; fewer, perhaps none,
-    when the time is up. For work on all matches, whatever the search's own order.
+    """Return up to ``limit`` IDs of matching licenses after this one, in ascending order; fewer, perhaps
+    none, when the time is up. For processing all matches, whatever the search's own order.
     """
     scan = Scan(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
     start = (0, min(max(after_id, 0), MAX_ID))
@@ -161,7 +163,8 @@ def _write_cursor(order: str, place: Position, *, is_backward: bool) -> str:
 
 
 def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]:
-    """Whether the cursor goes backward, and its position; forward from the beginning if it is invalid."""
+    """Return whether the cursor goes backward, and its position; forward from the beginning if it is invalid.
+    """
     try:
         packed = base64.urlsafe_b64decode(f"{cursor or ''}===")
         made_for, is_backward, value, number = msgspec.msgpack.decode(packed, type=tuple[str, bool, int, int])
@@ -173,18 +176,18 @@ def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]
 
 
 def _just_before(place: Position, order: str, *, is_backward: bool) -> Position:
-    """The position from which this one comes first in the other direction."""
+    """Return the position from which this one comes first in the other direction."""
     value, number = place
     is_descending = Order(order).is_descending != is_backward
     return value, number - 1 if is_descending else number + 1
 
 
-#: The time for the scan of a page, and for counting what would take long, in seconds.
+#: The time budgets for scanning a page, and for counting that would take long, in seconds.
 LIST_BUDGET, _COUNTING_BUDGET = 0.06, 0.05
 
 
 class ListManaged(Query, frozen=True, kw_only=True):
-    """The next ``limit`` licenses that match after a position, in the search's order or, with
+    """Return the next ``limit`` matching licenses after a position, in the search's order or, with
     ``is_backward``, in the opposite one.
     """
 
@@ -199,9 +202,9 @@ class ListManaged(Query, frozen=True, kw_only=True):
 
 
 class SearchManaged(Query, frozen=True, kw_only=True):
-    """The next ``limit`` licenses that one of these finds, those with the highest numbers first, after a
-    position: a key, in any case and without dashes, also one that was replaced; the end of a key; the token
-    or fingerprint of a device; the customer's e-mail address; a text as the pages' search field takes it.
+    """Return the next ``limit`` licenses that match one of these, highest ID first, after a position: a key,
+    in any case and without dashes, or a former key; the end of a key; the token or fingerprint of a device;
+    the customer's e-mail address; a text as in the pages' search field.
     """
 
     cost = Cost.LIST
@@ -219,10 +222,10 @@ class SearchManaged(Query, frozen=True, kw_only=True):
 
 
 class ManagedPage(msgspec.Struct, frozen=True):
-    """Licenses, and the position after which to continue; None when these were the last.
+    """Licenses, and the position after which to continue; None if these were the last.
 
-    There may be fewer than asked for when the time was up. ``total`` is None where it was not asked for;
-    with ``total_is_least``, it is a lower bound.
+    There may be fewer than requested if the time was up. ``total`` is None if it was not requested; with
+    ``total_is_least``, it is a lower bound.
     """
 
     licenses: tuple[ManagedLicense, ...]
@@ -232,7 +235,7 @@ class ManagedPage(msgspec.Struct, frozen=True):
 
 
 def list_licenses(read: Any, query: ListManaged) -> ManagedPage:
-    """A page of licenses."""
+    """Return a page of licenses."""
     scan = Scan(read.tx, query.search, query.now, LIST_BUDGET)
     found, reached = scan.find(query.after, query.limit + 1, is_backward=query.is_backward)
     shown = found[: query.limit]
@@ -244,14 +247,14 @@ def list_licenses(read: Any, query: ListManaged) -> ManagedPage:
 
 
 def search_licenses(read: Any, query: SearchManaged) -> ManagedPage:
-    """A page of what is found. Raises ``InvalidParameters`` for the end of very many keys."""
+    """Return a page of the licenses found. Raises ``InvalidParameters`` for the end of too many keys."""
     found = _find_by_key(read.tx, query)
     if found is not None:
         return _page_of(read.tx, query, found)
     page = _search(read, query)
     if query.email is None:
         return page
-    # Of a trial, nobody has proved the address: no customer has it.
+    # The address of a trial is not verified, so it belongs to no customer.
     return _merge(page, _page_of(read.tx, query, find_by_email(read.tx, query.email)), query.limit)
 
 
@@ -266,7 +269,7 @@ def _search(read: Any, query: SearchManaged) -> ManagedPage:
 
 
 def _merge(one: ManagedPage, other: ManagedPage, limit: int) -> ManagedPage:
-    """The first licenses of two pages in the order of their numbers, up to where both are known."""
+    """Return the first licenses of two pages by ID, up to where both are known."""
     floor = max((page.after[1] for page in (one, other) if page.after is not None), default=0)
     every = {found.license.id: found for page in (one, other) for found in page.licenses}
     known = [number for number in sorted(every, reverse=True) if number >= floor]
@@ -275,7 +278,7 @@ def _merge(one: ManagedPage, other: ManagedPage, limit: int) -> ManagedPage:
 
 
 def _find_by_key(tx: ReadTransaction, query: SearchManaged) -> Collection[int] | None:
-    """The ids of the licenses with this key, or the end of it; None where none was asked for."""
+    """Return the IDs of the licenses with this key, or this end of a key; None if neither was given."""
     if query.key is not None:
         return {one.id for one in find_whole_keys(tx, query.key)}
     if query.key_end is None:
@@ -287,7 +290,7 @@ def _find_by_key(tx: ReadTransaction, query: SearchManaged) -> Collection[int] |
 
 
 def _page_of(tx: ReadTransaction, query: SearchManaged, ids: Collection[int]) -> ManagedPage:
-    """The page of these licenses."""
+    """Return the page of these licenses."""
     last = None if query.after is None else query.after[1]
     found = [one for one in sorted(ids, reverse=True) if last is None or one < last]
     licenses = find_licenses_by_id(tx, found).values()
@@ -299,7 +302,7 @@ def _page_of(tx: ReadTransaction, query: SearchManaged, ids: Collection[int]) ->
 
 
 def _interpret(tx: ReadTransaction, query: SearchManaged) -> Search | None:
-    """The search for what was asked for; None where nothing can match."""
+    """Return the search for this query; None if nothing can match."""
     if query.token is not None:
         return Search(term=token_term(query.token.lower()))
     if query.fingerprint is not None:
@@ -312,7 +315,7 @@ def _interpret(tx: ReadTransaction, query: SearchManaged) -> Search | None:
 
 
 def _count(read: Any, query: ListManaged, scan: Scan) -> tuple[int, bool]:
-    """The number of matches, up to ``MAX_COUNTED``; and whether it is a lower bound."""
+    """Return the number of matches, up to ``MAX_COUNTED``, and whether it is a lower bound."""
     total, is_least = scan.total(None)
     if total is not None:
         return total, is_least

@@ -1,4 +1,4 @@
-"""Find what a text names: licenses and orders, customers and products, devices."""
+"""Find what a text refers to: licenses and orders, customers and products, devices."""
 
 import ipaddress
 import re
@@ -39,18 +39,18 @@ from keywright.search.terms_store import (
 )
 
 Item = TypeVar("Item")
-#: A place in the order of what is found; each kind has its own.
+#: A position in the order of the results; each kind has its own.
 Place = tuple[Any, ...]
-#: Some of what is found, each with its place.
+#: Some results, each with its position.
 Placed = list[tuple[Place, Item]]
 
-#: The time for one kind, in seconds. It may be exceeded by one step.
+#: The time budget for one kind, in seconds. It may be exceeded by one step.
 _BUDGET = 0.02
-#: The number of terms that are read in the first step, and at most.
+#: The number of terms read in the first step, and at most.
 _FIRST_STEP, _LONGEST_STEP = 100, 800
 #: The most keys with the same last characters that are unsealed.
 _MAX_ENDS = 500
-#: The most terms that are counted to choose the word that the fewest have.
+#: The most terms counted to choose the rarest word.
 _MAX_COUNTED = 5_000
 _OTHER = {NameKind.CUSTOMER: customers.c.email, NameKind.PRODUCT: products.c.code}
 _LICENSED = {NameKind.CUSTOMER: licenses.c.customer_id, NameKind.PRODUCT: licenses.c.product_id}
@@ -59,9 +59,10 @@ _KEY = (search_terms.c.term, search_terms.c.license_id, search_terms.c.activatio
 
 
 class Matches(msgspec.Struct, Generic[Item], frozen=True):
-    """Some of what a text finds, and the place after which there may be more; None when these were the last.
+    """Some of the results for a text, and the position after which there may be more; None if these were the
+    last.
 
-    ``is_incomplete``: the time was up, or there are too many to look at, so that a narrower text is better.
+    ``is_incomplete``: the time was up, or there are too many candidates, so that a narrower text is better.
     """
 
     items: tuple[Item, ...] = ()
@@ -70,13 +71,13 @@ class Matches(msgspec.Struct, Generic[Item], frozen=True):
 
 
 def page_of(placed: Placed[Item], limit: int) -> Matches[Item]:
-    """The first ``limit`` of these, which are all that there are, or one more than the limit."""
+    """Return the first ``limit`` of these results, which are all, or one more than the limit."""
     shown = placed[:limit]
     return Matches(tuple(item for _, item in shown), shown[-1][0] if len(placed) > limit else None)
 
 
 def parse_number(text: str) -> int | None:
-    """The number that a text is, with or without ``#`` before it."""
+    """Parse a number, with or without a leading ``#``; None if the text is none."""
     digits = text.strip().removeprefix("#").strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
@@ -88,8 +89,8 @@ def _scan(
     after: Place | None,
     limit: int,
 ) -> Matches[Item]:
-    """A page of what was ``found`` already, and of what steps find until the time is up. A step reads so many
-    rows after a place, and returns the places of all, and what it has found in them.
+    """Return a page of what was already ``found``, and of what steps find until the time is up. ``read``
+    reads up to this many rows after a position, and returns the positions of all, and the results among them.
     """
     end, size = monotonic() + _BUDGET, _FIRST_STEP
     while len(found) <= limit:
@@ -107,7 +108,7 @@ def _scan(
 
 
 class OrderMatch(msgspec.Struct, frozen=True):
-    """An order: its number, or its ID that is no number; and the license that it has, if it has one only."""
+    """An order: its number, or its ID that is not a number; and its license, if it has only one."""
 
     number: int | None
     ref: str | None
@@ -115,8 +116,8 @@ class OrderMatch(msgspec.Struct, frozen=True):
 
 
 def find_whole_keys(tx: ReadTransaction, key: str) -> list[License]:
-    """The licenses with this key, or that had it before it was replaced; or else those with this key in
-    another case or with other dashes.
+    """Return the licenses with this key, now or formerly; or else those whose key differs only in case and
+    dashes.
     """
     try:
         wanted = [keys.normalize_key(key)]
@@ -129,8 +130,8 @@ def find_whole_keys(tx: ReadTransaction, key: str) -> list[License]:
 def find_licenses_like(
     tx: ReadTransaction, typed: str, *, after: Place | None, limit: int
 ) -> Matches[License]:
-    """The licenses with this key or number, and then those whose key begins or ends so, the newest first;
-    incomplete where too many do, and none is found by the whole key.
+    """Return the licenses with this key or ID, then those whose key begins or ends with the text, newest
+    first; incomplete if too many do, and the whole key finds none.
     """
     if not is_storable(typed):
         return Matches()
@@ -148,7 +149,7 @@ def find_licenses_like(
 
 
 def find_orders(tx: ReadTransaction, typed: str) -> list[OrderMatch]:
-    """The orders with this number or ID, with or without ``#``."""
+    """Return the orders with this number or ID, with or without ``#``."""
     number, found = parse_number(typed), []
     if number is not None:
         found = [OrderMatch(number, None, _only(ids)) for ids in [_licenses_of(tx, number, None)] if ids]
@@ -158,7 +159,7 @@ def find_orders(tx: ReadTransaction, typed: str) -> list[OrderMatch]:
 
 
 def _list_refs(tx: ReadTransaction, typed: str) -> list[str]:
-    """The IDs of orders that are this text, in any of the usual cases."""
+    """Return the order IDs that equal this text as typed, in upper or in lower case."""
     text = typed.strip()
     bare = text.removeprefix("#").strip()
     if not bare or not is_storable(text):
@@ -169,7 +170,7 @@ def _list_refs(tx: ReadTransaction, typed: str) -> list[str]:
 
 
 def _licenses_of(tx: ReadTransaction, number: int | None, ref: str | None) -> Collection[int]:
-    """The ids of two licenses of an order, or of the only one."""
+    """Return the IDs of up to two licenses of an order."""
     is_its = licenses.c.order_ref == ref if number is None else licenses.c.order_id == number
     query = select(licenses.c.id).where(is_its).order_by(licenses.c.id.desc()).limit(2)
     return list(tx.connection.execute(query).scalars())
@@ -183,7 +184,7 @@ def _only(ids: Collection[int]) -> int | None:
 
 
 class NameMatch(msgspec.Struct, frozen=True):
-    """A customer and its e-mail address, or a product and its code. One that only licenses name is not
+    """A customer and its e-mail address, or a product and its code. If only licenses refer to it, it is not
     ``is_known``.
     """
 
@@ -196,8 +197,8 @@ class NameMatch(msgspec.Struct, frozen=True):
 def find_names(
     tx: ReadTransaction, kind: NameKind, typed: str, *, after: Place | None, limit: int
 ) -> Matches[NameMatch]:
-    """The customers or products of which every piece that was typed begins words of the name, or is a part of
-    the e-mail address (the code); before them, the one with this number.
+    """Find customers or products: every typed word must begin a word of the name, or be a part of the e-mail
+    address (the code). The one with this ID comes first.
     """
     number = parse_number(typed)
     numbered = None if number is None else _find_by_number(tx, kind, number)
@@ -221,14 +222,14 @@ def find_names(
 
 
 class _Scan:
-    """The rows with a term, or with those that begin so, in the order of the terms."""
+    """The rows with a term, or with a prefix of terms, ordered by term."""
 
     def __init__(self, tx: ReadTransaction, kind: NameKind, term: str, is_prefix: bool) -> None:
         self._tx, self._kind, self._term, self._is_prefix = tx, kind, term, is_prefix
         self._conditions = _conditions(term, is_prefix)
 
     def read(self, after: Place | None, size: int) -> Sequence[Any]:
-        """The next rows, one for each term: term, number, name, other."""
+        """Return the next rows, one per term: term, number, name, other."""
         key, table = (name_terms.c.term, name_terms.c.number), TABLES[self._kind]
         query = select(*key).where(*self._conditions).order_by(*key).limit(size)
         if after is not None:
@@ -239,7 +240,7 @@ class _Scan:
         return self._tx.connection.execute(rows).all()
 
     def is_first(self, row: Any) -> bool:
-        """Whether no earlier term of the same customer or product begins so: each is found once."""
+        """Whether no earlier term of the same customer or product matches: each is a result once."""
         if not self._is_prefix:
             return True
         terms = terms_of_row(self._kind, row.name, row.other)
@@ -251,7 +252,7 @@ def _place(row: Any) -> Place:
 
 
 def _choose_term(tx: ReadTransaction, kind: NameKind, typed: str) -> tuple[str, bool] | None:
-    """The term that the fewest have, and whether it may be the beginning of one; None without words."""
+    """Return the rarest of the typed terms, and whether it is a prefix; None without words."""
     possible = [(PREFIXES[kind] + term, is_prefix) for term, is_prefix in terms_for(typed)]
     if len(possible) < 2:
         return possible[0] if possible else None
@@ -283,7 +284,7 @@ def _find_by_number(tx: ReadTransaction, kind: NameKind, number: int) -> NameMat
 
 
 class _Meaning(NamedTuple):
-    """A term, or the beginning of one."""
+    """A term, or a prefix of terms."""
 
     term: str
     is_prefix: bool
@@ -295,13 +296,13 @@ class _Meaning(NamedTuple):
         return beginning(column, self.term) if self.is_prefix else (column == self.term,)
 
     def is_met(self, term: str) -> bool:
-        """Whether a term is the one, or begins so."""
+        """Whether a term matches."""
         return term.startswith(self.term) if self.is_prefix else term == self.term
 
 
 def find_devices(tx: ReadTransaction, typed: str, *, after: Place | None, limit: int) -> Matches[Activation]:
-    """The devices with this token or fingerprint, or with one that begins so, then those from this address,
-    and those whose label begins so; some seconds after they came.
+    """Find devices with this token or fingerprint, or a prefix of it, then those with this IP address, and
+    those whose label begins with the text; new devices are found after some seconds.
     """
     set_planner_options(tx)
     meanings = _list_meanings(typed)
@@ -321,7 +322,9 @@ def find_devices(tx: ReadTransaction, typed: str, *, after: Place | None, limit:
 
 
 def parse_address(text: str) -> str | None:
-    """An IP address as activations store it: an IPv4 address as such, also where it is written as IPv6."""
+    """Return an IP address in the format of activations: IPv4, even if it is written as IPv6; None for any
+    other text.
+    """
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
@@ -345,8 +348,8 @@ def _list_meanings(typed: str) -> list[_Meaning]:
 def _read(
     tx: ReadTransaction, meanings: Sequence[_Meaning], after: Place | None, size: int
 ) -> Sequence[tuple[Any, ...]]:
-    """The next rows of search terms for these meanings: the meaning's number, the row's key, and the token
-    of the same activation, which is another of its terms.
+    """Return the next rows of search terms for these meanings: the index of the meaning, the row's key, and
+    the token of the same activation, which is another of its terms.
     """
     first = 0 if after is None else after[0]
     ranges = []
@@ -370,7 +373,7 @@ def _read(
 
 
 def _find_devices(tx: ReadTransaction, rows: Sequence[tuple[Any, ...]]) -> dict[tuple[int, str], Activation]:
-    """The devices of these rows, by the ids of their licenses and their tokens."""
+    """Return the devices of these rows, by license ID and token."""
     places = {(license_id, token) for _, _, license_id, _, token in rows if token is not None}
     found = map(activation_of, ACTIVATIONS_WITH.find_rows(tx.connection, sorted(places)))
     return {(one.license_id, one.token): one for one in found}

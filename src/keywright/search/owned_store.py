@@ -1,4 +1,4 @@
-"""Statements about what a customer or a product has: bounded, however many licenses it is."""
+"""Queries about what a customer or a product owns, bounded however many licenses there are."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
 
-#: Licenses are counted up to one more than this.
+#: Licenses are counted up to this number plus one.
 MAX_COUNTED = 10_000
-#: So much of a token names its place among those of its license.
+#: The characters of a token that state its position among those of its license.
 _PREFIX = 12
 _DAY = 86_400
 
 
-#: Of a product with more licenses, so many of the next expiries of all products are looked at.
+#: For a product with more licenses, this many of the next expiries of all products are read.
 _MAX_EXPIRIES = 20_000
 
 
 class Expiries(NamedTuple):
-    """The number of licenses that expire on a day (counted from 1970-01-01 UTC), and the last day that was
-    counted; None where all were.
+    """The number of licenses that expire on a day (days since 1970-01-01 UTC), and the last day that was
+    counted; None if all were.
     """
 
     by_day: Mapping[int, int]
@@ -31,7 +31,7 @@ class Expiries(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place in the list of a customer's devices: a license, and the beginning of a token."""
+    """A position in the list of a customer's devices: a license, and the beginning of a token."""
 
     license_id: int
     token: str
@@ -40,17 +40,18 @@ class Place(NamedTuple):
 def list_devices(
     tx: ReadTransaction, customer_id: int, *, after: Place | None, limit: int
 ) -> tuple[list[Activation], Place | None]:
-    """The active devices on the licenses of a customer, the newest license first; and the last one's place if
-    there are more.
+    """Return the active devices on the licenses of a customer, newest license first; and the last one's
+    position if there are more.
     """
     numbers = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     beyond = []
     if after is not None:
         numbers = numbers.where(licenses.c.id <= after.license_id)
-        # Nothing that a token has sorts after "g": the digits are hexadecimal.
+        # The digits of tokens are hexadecimal, so every token with this prefix sorts before the prefix with
+        # "g".
         is_later = and_(activations.c.license_id == after.license_id, activations.c.token > after.token + "g")
         beyond = [or_(activations.c.license_id < after.license_id, is_later)]
-    # LIMIT keeps PostgreSQL from reading all activations: it takes one license after the other.
+    # LIMIT keeps PostgreSQL from reading all activations: it processes one license at a time.
     some = numbers.order_by(licenses.c.id.desc()).subquery()
     query = (
         select(*ACTIVATION)
@@ -65,7 +66,7 @@ def list_devices(
 
 
 def count_licenses(tx: ReadTransaction, *, product_id: int) -> int:
-    """The number of licenses of a product, up to one more than ``MAX_COUNTED``."""
+    """Count the licenses of a product, up to ``MAX_COUNTED + 1``."""
     some = select(licenses.c.id).where(licenses.c.product_id == product_id).limit(MAX_COUNTED + 1)
     return int(tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
 
@@ -73,8 +74,8 @@ def count_licenses(tx: ReadTransaction, *, product_id: int) -> int:
 def count_expiries(
     tx: ReadTransaction, product_id: int, *, first_day: int, days: int, is_big: bool
 ) -> Expiries:
-    """How many licenses of a product expire on each of the next days. Of a product with more licenses than
-    are counted, ``is_big``, perhaps not on the last of them.
+    """Count the licenses of a product that expire on each of the next days. For a product with more licenses
+    than are counted (``is_big``), the last days may be missing.
     """
     columns = licenses.c
     first, end = first_day * _DAY, (first_day + days) * _DAY

@@ -1,5 +1,5 @@
-"""Project events into search terms and daily counts, some seconds later, so that an activation does not pay
-for it; and store the counters of server processes.
+"""Project events into search terms and daily counts, some seconds later, so that activations do not wait for
+it; and store the counters of server processes.
 """
 
 from collections import Counter, defaultdict
@@ -27,21 +27,21 @@ from keywright.search.terms_store import END, Checkpoints
 MAX_EVENTS = 500
 #: The name of validations in the daily counts; they are not events.
 VALIDATED = "license.validated"
-#: The name of activations that were refused at a license's limit, in the daily counts.
+#: The name, in the daily counts, of activations that were refused at a license's limit.
 REFUSED = "license.refused"
-#: The events after which an activation may have other terms.
+#: Events after which an activation may have other terms.
 _WITH_TERMS = ("license.activated", "license.reactivated", "license.device_replaced")
-#: The events after which all activations of a license may be new.
+#: Events after which all activations of a license may be new.
 _WHOLE = ("license.imported", "license.restored")
-#: The amounts of the past that take as long as one event: events that are only counted, licenses, and
-#: activations, which are read in the order of their licenses.
+#: How many items of past data take as long as one event: events that are only counted, or counted by product,
+#: licenses, and activations in the order of their licenses.
 _COUNTED, _COUNTED_BY_PRODUCT, _LICENSES, _ACTIVATIONS = 100, 20, 5, 2
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """The work that is left: about ``behind`` events, the oldest from ``oldest_at``.
+    """The remaining work: about ``behind`` events, the oldest from ``oldest_at``.
 
-    ``past_share`` is the part of the data from before the projection began that can be found, from 0.0 to
+    ``past_share`` is the share of the data from before the projection began that can be found, from 0.0 to
     1.0.
     """
 
@@ -56,7 +56,7 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class Projected(msgspec.Struct, frozen=True):
-    """The number of rows that a step projected, events and others; and the work that is left."""
+    """The number of rows that a step projected, events and others; and the remaining work."""
 
     rows: int
     lag: Lag
@@ -98,7 +98,7 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
 
 
 def lag(tx: ReadTransaction) -> Lag:
-    """The work that is left."""
+    """Return the remaining work."""
     return _lag(tx, terms_store.find_checkpoints(tx) or Checkpoints(), terms_store.newest_event(tx))
 
 
@@ -107,12 +107,12 @@ def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
     oldest_at = terms_store.find_time_after(tx, newest - behind) if behind else None
     if at.is_past_done:
         return Lag(behind, oldest_at, at.reports / at.events if at.reports < at.events else 1.0)
-    # The activations come last and take longest; the rest is a few hundredths of it.
+    # Activations take longest; the rest takes a few hundredths of that.
     return Lag(behind, oldest_at, min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99))
 
 
 def _begin(at: Checkpoints, newest: int, settled_id: int) -> int:
-    """The events so far become the past as soon as no earlier one can still be committed."""
+    """Treat the events so far as past data, once no earlier one can still be committed."""
     if newest and not settled_id:
         return 0
     at.events = at.updates = at.past_until = at.products_until = min(settled_id, newest)
@@ -120,7 +120,7 @@ def _begin(at: Checkpoints, newest: int, settled_id: int) -> int:
 
 
 def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, settled_id: int) -> int:
-    """Project those that are settled, or follow on them without a gap."""
+    """Project events that are settled, or follow settled ones without a gap."""
     events = terms_store.list_next_events(tx, after_id=at.events, limit=limit)
     until_id = find_settled(max(at.events, settled_id), [one.id for one in events if one.id > settled_id])
     complete = [one for one in events if one.id <= until_id]
@@ -131,7 +131,7 @@ def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, sett
 
 
 def _catch_up(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Project the licenses of events again that a server of an older release has projected."""
+    """Project licenses again whose events were projected by a server of an older release."""
     events = terms_store.list_next_events(tx, after_id=at.updates, limit=limit)
     some = [one for one in events if one.id <= at.events]
     _project_states(tx, {one.license_id for one in some if one.license_id})
@@ -140,7 +140,7 @@ def _catch_up(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 
 def _project_states(tx: WriteTransaction, touched: set[int]) -> None:
-    """Project the present states of these licenses."""
+    """Project the current states of these licenses."""
     states = terms_store.list_states(tx, touched)
     terms_store.delete_terms_of_licenses(tx, touched - states.keys())
     terms_store.save_state_terms(tx, states.values())
@@ -167,7 +167,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
 
 
 def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Project data from before the projection, in its present state: later events have later changes."""
+    """Project data from before the projection in its current state: later changes have later events."""
     if at.past_events < at.past_until:
         return _count_past(tx, at, limit * _COUNTED)
     if at.past_licenses < END:
@@ -189,7 +189,7 @@ def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 
 def _count_past_of_products(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Count events from before the counts of products; the search does not wait for it."""
+    """Count events from before the counts by product existed; the search does not wait for it."""
     if at.is_past_of_products_done or at.products_until < 0:
         return 0
     until = min(at.products_until, at.products_past + limit * _COUNTED_BY_PRODUCT)
@@ -214,7 +214,7 @@ def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int)
     if len(places) < limit:
         at.past_activations = END
         return max(1, len(places))
-    # The last license is read again, as it may have more; if it is the only one, from its last token on.
+    # Read the last license again, as it may have more; if it is the only one, from its last token on.
     last = places[-1]
     is_only = places[0].license_id == last.license_id
     at.past_activations = last.license_id - 1
@@ -223,7 +223,8 @@ def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int)
 
 
 def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
-    """Continue with a license that has more activations than a step takes; some may be deleted meanwhile."""
+    """Continue with a license that has more activations than a step takes; some may have been deleted since.
+    """
     places = terms_store.list_activations_after_token(tx, license_id, after=at.past_token, limit=limit)
     terms_store.save_activation_terms(tx, places)
     if len(places) < limit:
@@ -234,7 +235,7 @@ def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id
 
 
 def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
-    """Add the counters to those that are stored."""
+    """Add these counters to the stored ones."""
     tx, now = work.tx, command.context.now
     refused: Counter[int | None] = Counter()
     if command.refused:
@@ -262,8 +263,8 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
 
 
 def _record_limit(work: UnitOfWork, command: Command, license: License) -> None:
-    """Make an event of an activation that was refused at the limit: once for each limit of a license, and
-    again after 30 days.
+    """Record an event for an activation refused at the limit: once per limit of a license, and again after 30
+    days.
     """
     limit, again_after = license.times_activated_max or 0, moments.LIMIT_AGAIN_AFTER
     now = command.context.now
@@ -273,7 +274,8 @@ def _record_limit(work: UnitOfWork, command: Command, license: License) -> None:
 
 
 def purge_refusals(work: UnitOfWork, command: PurgeRefusals) -> int:
-    """Delete some of the counts of refusals at the limit, and of the calls that were refused."""
+    """Delete some of the old counts of refusals at the limit, and of the old refused calls; returns how many.
+    """
     counts = counters_store.delete_old_refusals(work.tx, command.before)
     return counts + delete_old_refusals(work.tx, command.before)
 

@@ -20,8 +20,8 @@ from keywright.search.terms_store import address_term, label_term, token_term
 
 class Interpretation(msgspec.Struct, frozen=True):
     """A possible meaning of a text, and the search for it. ``kind`` is ``license_key``, ``token``,
-    ``address``, ``order``, ``customer`` (by number or name), ``product`` (by name), ``license`` (its id) or
-    ``label`` (its beginning).
+    ``address``, ``order``, ``customer`` (by ID or name), ``product`` (by name), ``license`` (by ID) or
+    ``label`` (by its beginning).
     """
 
     kind: str
@@ -29,8 +29,8 @@ class Interpretation(msgspec.Struct, frozen=True):
 
 
 def interpret(tx: ReadTransaction, text: str) -> tuple[Interpretation, ...]:
-    """The meanings of a text that have a match, likeliest first; only the license where it is a license key.
-    White space around it is ignored and, except in license keys, so is case.
+    """Return the meanings of a text that have a match, likeliest first; if it is a license key, only that
+    license. Surrounding white space is ignored, and so is case, except in license keys.
     """
     typed = text.strip()
     if not typed or not is_storable(typed):
@@ -38,7 +38,7 @@ def interpret(tx: ReadTransaction, text: str) -> tuple[Interpretation, ...]:
     license_id = _find_by_key(tx, text)
     if license_id is not None:
         return (Interpretation("license_key", Search(license_id=license_id)),)
-    # A customer's number may also be a customer's name.
+    # A number may be both the ID and the name of a customer.
     possible = list(dict.fromkeys([*_readings(typed), *_names(tx, typed)]))
     scan_store.set_planner_options(tx)
     found = scan_store.are_there_any(tx, [one.search for one in possible])

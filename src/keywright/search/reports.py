@@ -1,4 +1,4 @@
-"""The reports: a projection of what happened in each month, and a count of each day's devices."""
+"""The reports: a projection of the events of each month, and a daily count of devices."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -25,22 +25,23 @@ from keywright.search.statistics import CountDevices, ListVersions, VersionInUse
 from keywright.search.store import list_products_of
 from keywright.search.terms_store import Checkpoints
 
-#: The events that are looked at in the time of one that is projected.
+#: How many events can be read in the time of projecting one.
 _PER_EVENT = 4
-#: The events that are compared in a step.
+#: The number of events compared in a step.
 _COMPARED = 5_000
-#: The activations that are counted in a step.
+#: The number of activations counted in a step.
 _MAX_DEVICES = 1_000
-#: The most versions of a product on a day, and the most licenses that have more than their like.
+#: The most versions of a product on a day, and the most unusual licenses.
 MAX_VERSIONS, MAX_LICENSES = 100, 200
-#: The name of all other versions.
+#: The name that stands for all other versions.
 OTHERS = "*"
-#: For how many days the devices of a day are kept.
+#: The number of days for which daily device counts are kept.
 _KEPT_DAYS = 400
 
 
 def count_months(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Add the next events to the figures of months; returns how many that are worth, 0 for the last ones."""
+    """Add the next events to the monthly figures; returns the cost as a number of events, 0 if none are left.
+    """
     if at.reports_listed != at.reports:
         # A server of an older release has counted.
         _begin_months(tx, at)
@@ -55,7 +56,7 @@ def count_months(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 
 def _list_figures(tx: ReadTransaction, after_id: int, until_id: int) -> list[Figure]:
-    """What the events between these ids add."""
+    """Return the figures that the events between these IDs add."""
     license_ids = store.list_reported(tx, after_id=after_id, until_id=until_id)
     histories = _list_histories(tx, license_ids) if license_ids else []
     return [
@@ -76,23 +77,23 @@ def _list_histories(tx: ReadTransaction, license_ids: set[int]) -> list[History]
 
 
 def first_sure_month(tx: ReadTransaction) -> int:
-    """The first month whose events are all kept, by the number of its first day."""
+    """Return the first month whose events are all still stored, as the number of its first day."""
     moment = find_deletion_moment(tx)
     if not moment:
         return 0
-    # An expiry may be of a renewal up to a window before it.
+    # A renewal may precede its expiry by up to a window.
     first = to_datetime(moment) + rules.WINDOW
     return rules.month_of(rules.month_after(first))
 
 
 def first_listed_month(tx: ReadTransaction, at: Checkpoints | None = None) -> int:
-    """The first month whose figures are lists of events, too."""
+    """Return the first month whose figures are also stored as lists of events."""
     at = at or terms_store.find_checkpoints(tx) or Checkpoints()
     return max(first_sure_month(tx), at.reports_since)
 
 
 def find_wrong(tx: ReadTransaction) -> dict[Key, tuple[int, int]]:
-    """The figures of months that are not what the kept events add up to: as stored, and as counted. It reads
+    """Return the monthly figures that differ from the sum of the stored events, as (stored, counted). Reads
     all events of licenses.
     """
     at, since = terms_store.find_checkpoints(tx) or Checkpoints(), first_sure_month(tx)
@@ -106,7 +107,7 @@ def find_wrong(tx: ReadTransaction) -> dict[Key, tuple[int, int]]:
 
 
 def rebuild_months(tx: WriteTransaction) -> None:
-    """Have the figures of the months whose events are kept counted again, by the projection."""
+    """Let the projection recount the figures of the months whose events are stored."""
     terms_store.lock_projection(tx)
     at = terms_store.find_checkpoints(tx)
     if at is None:
@@ -124,7 +125,7 @@ def _begin_months(tx: WriteTransaction, at: Checkpoints) -> None:
 
 
 def count_some(tx: WriteTransaction) -> bool:
-    """Add some of the events that have been projected to the months; returns whether there may be more."""
+    """Add some of the projected events to the monthly figures; returns whether there may be more."""
     at = terms_store.lock_checkpoints(tx)
     if at is None:
         return True
@@ -135,7 +136,7 @@ def count_some(tx: WriteTransaction) -> bool:
 
 
 def date_of(day: int) -> date:
-    """The date of a day of a figure."""
+    """Return the date of a figure's day."""
     return date(1970, 1, 1) + timedelta(days=day)
 
 
@@ -176,7 +177,7 @@ def _count_next(tx: WriteTransaction, at: Checkpoints, now: datetime) -> bool:
     is_last = len(found) < _MAX_DEVICES
     if not is_last:
         last = found[-1]
-        # All devices of a license are counted together, if they are not too many.
+        # All devices of a license are counted together, unless there are too many.
         whole = [one for one in found if one.license_id != last.license_id]
         at.devices_license = last.license_id
         at.devices_token = 0 if whole else terms_store.token_position(last.token) + 1
@@ -198,7 +199,7 @@ def _count_next(tx: WriteTransaction, at: Checkpoints, now: datetime) -> bool:
 
 
 def _end(tx: WriteTransaction, at: Checkpoints, today: int) -> None:
-    """Keep what is most, and nothing of the count before."""
+    """Keep the highest scores, and delete the figures of the previous count."""
     for kind in (NORM, LICENSE):
         store.delete_counts(tx, kind, until=today)
         store.delete_counts(tx, kind, since=today + 1)
@@ -211,7 +212,7 @@ def _end(tx: WriteTransaction, at: Checkpoints, today: int) -> None:
 
 
 def _fold_versions(tx: WriteTransaction, today: int) -> None:
-    """Make one of the versions that the fewest devices of a product have, where they are very many."""
+    """If a product has very many versions, merge those with the fewest devices into one."""
     of_products: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     for key, amount in store.list_counts(tx, VERSION, days=(today,)).items():
         of_products[key[1]].append((amount, key))
@@ -229,7 +230,7 @@ def _fold_versions(tx: WriteTransaction, today: int) -> None:
 
 
 def list_versions(read: Any, query: ListVersions) -> VersionsInUse:
-    """Which versions of a product are in use. Raises ``NotFound``."""
+    """Return which versions of a product are in use. Raises ``NotFound``."""
     number = query.product_id
     if query.only_product_id not in (None, number) or not is_product_taken(read.tx, number):
         raise NotFound(f"product {number}")
@@ -237,7 +238,7 @@ def list_versions(read: Any, query: ListVersions) -> VersionsInUse:
 
 
 def read_versions(tx: ReadTransaction, query: ListVersions) -> VersionsInUse:
-    """The same of a product that exists."""
+    """Return which versions of an existing product are in use."""
     at = terms_store.find_checkpoints(tx) or Checkpoints()
     since = min(rules.day_of(query.now), at.devices_done) - query.days
     found = store.list_counts(tx, VERSION, subjects=(query.product_id,), since=since)
@@ -269,7 +270,7 @@ def _days_of(found: Mapping[Key, int]) -> list[VersionOnDay]:
 
 
 class Month(NamedTuple):
-    """The figures of a month. ``is_open``: some of its expiries may still be renewed."""
+    """The figures of a month. ``is_open`` means that some of its expiries may still be renewed."""
 
     first: date
     is_open: bool
@@ -305,7 +306,7 @@ def _next_month(first: date) -> date:
 
 
 def _first_days(now: datetime, months: int) -> dict[date, int]:
-    """The first days of the last months, the newest first, each with its number."""
+    """Return the first days of the last months, newest first, each with its number."""
     firsts = [now.date().replace(day=1)]
     while len(firsts) < months:
         firsts.append((firsts[-1] - timedelta(days=1)).replace(day=1))
@@ -313,7 +314,7 @@ def _first_days(now: datetime, months: int) -> dict[date, int]:
 
 
 def list_months(tx: ReadTransaction, now: datetime, months: int, product_id: int = 0) -> list[Month]:
-    """The figures of the last months, the newest first, of a product; 0 is all licenses."""
+    """Return the figures of the last months, newest first, of a product; 0 means all licenses."""
     days, opens = _first_days(now, months), now.date() - rules.WINDOW
     found = store.list_counts(tx, MONTH, subjects=(product_id,), days=[*days.values()])
     return [
@@ -329,7 +330,7 @@ def list_months(tx: ReadTransaction, now: datetime, months: int, product_id: int
 def sum_months(
     tx: ReadTransaction, now: datetime, months: int, products: Collection[int]
 ) -> dict[int, Month]:
-    """The sums of the last months by product, of those that have any."""
+    """Return the sums of the last months by product; products without figures are left out."""
     days = _first_days(now, months)
     sums = store.sum_months(tx, products, [*days.values()])
     return {
@@ -338,7 +339,7 @@ def sum_months(
 
 
 def list_newest_versions(tx: ReadTransaction, subjects: Collection[int]) -> dict[int, list[VersionInUse]]:
-    """The versions of these products that are in use, as counted last."""
+    """Return the versions of these products that are in use, from the last count."""
     at = terms_store.find_checkpoints(tx) or Checkpoints()
     found = store.list_counts(tx, VERSION, subjects=subjects, days=(at.devices_done,))
     of_products: dict[int, dict[Key, int]] = defaultdict(dict)
@@ -348,13 +349,13 @@ def list_newest_versions(tx: ReadTransaction, subjects: Collection[int]) -> dict
 
 
 def find_counted_day(tx: ReadTransaction) -> date | None:
-    """The last day whose devices were counted."""
+    """Return the last day on which devices were counted; None if there is none."""
     at = terms_store.find_checkpoints(tx) or Checkpoints()
     return date_of(at.devices_done) if at.devices_done else None
 
 
 class Unusual(NamedTuple):
-    """A license that has more than its like: devices and networks within 30 days, and refusals."""
+    """A license with more than similar licenses: devices and networks within 30 days, and refusals."""
 
     license: License
     devices: int
@@ -363,7 +364,8 @@ class Unusual(NamedTuple):
 
 
 def list_unusual(tx: ReadTransaction) -> list[Unusual]:
-    """The licenses that had more than their like when devices were counted last, the most unusual first."""
+    """Return the licenses that had more than similar ones in the last count of devices, most unusual first.
+    """
     at = terms_store.find_checkpoints(tx) or Checkpoints()
     found: dict[int, dict[str, int]] = defaultdict(dict)
     for key, amount in store.list_counts(tx, LICENSE, days=(at.devices_done,)).items():

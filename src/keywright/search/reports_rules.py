@@ -11,28 +11,30 @@ from keywright.db.rows import to_datetime
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import Status
 
-#: A license counts as renewed for an expiry that is at most so far away, before or after; a device is active
-#: that was seen within so long.
+#: A renewal counts for an expiry at most this far away, before or after; a device seen within this time is
+#: active.
 WINDOW = timedelta(days=30)
-#: The kinds of figures, see the table ``report_counts``, and a figure: its kind, subject, day and name.
+#: The kinds of figures (see the table ``report_counts``), and the key of a figure: kind, subject, day and
+#: name.
 MONTH, VERSION, NORM, LICENSE = "month", "version", "norm", "license"
 Key = tuple[str, int, int, str]
-#: The list of the expiries that were not renewed; their number is the difference of two figures.
+#: The list of expiries that were not renewed; their number is the difference of two figures.
 LAPSED = "lapsed"
-#: A device is counted as seen within so many days.
+#: Devices are counted by whether they were seen within this many days.
 SEEN_WITHIN = (1, 7, 30)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TEXT = 64
-#: The networks of addresses: their lengths in bits.
+#: The lengths of network prefixes, in bits.
 _IPV4_BITS, _IPV6_BITS = 24, 48
-#: A license has more of something than its like that has so many times their average, and at least so much.
+#: A license has unusually many of something if it has at least this many times the average for its policy,
+#: and at least this number.
 _TIMES, _LEAST = 3, 5
-#: It is listed for more of so many things: one alone has many innocent reasons.
+#: A license is listed if this many of its numbers are unusual: a single one has many innocent reasons.
 _REASONS = 2
 
 
 class Device(NamedTuple):
-    """What the reports count of an activation; ``seen_at`` is None for never."""
+    """What the reports use of an activation; ``seen_at`` is None for never."""
 
     license_id: int
     token: str
@@ -47,8 +49,8 @@ class Device(NamedTuple):
 
 
 class History(NamedTuple):
-    """A license whose events are counted: whether it began as a trial, its present product, and, by id, its
-    events that change a figure.
+    """A license whose events are counted: whether it began as a trial, its present product, and its events
+    that change a figure, by ID.
     """
 
     is_trial: bool
@@ -57,8 +59,8 @@ class History(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """What an event adds to a figure of a month: the number of its first day, the name, the event that the
-    list of the figure shows, and the product. With ``amount`` -1, that event leaves the list again.
+    """What an event adds to a monthly figure: the number of the month's first day, the name, the event in the
+    list of the figure, and the product. With ``amount`` -1, that event is removed from the list.
     """
 
     month: int
@@ -69,7 +71,7 @@ class Figure(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A figure as a list: its name, its months, and the product, 0 for all licenses."""
+    """A figure as a list of events: its name, its months, and the product, 0 for all licenses."""
 
     name: str
     months: tuple[int, ...]
@@ -87,7 +89,7 @@ _MAX_MONTHS = 36
 
 
 def parse_counted(text: str) -> Counted | None:
-    """A figure, as addresses have it: ``renewed:2026-01..2026-03:7``; None for any other text."""
+    """Parse a figure in a URL: ``renewed:2026-01..2026-03:7``; None for any other text."""
     if (found := _COUNTED.fullmatch(text)) is None:
         return None
     first, last = (datetime.fromisoformat(f"{one}-01").replace(tzinfo=UTC) for one in found.group(2, 3))
@@ -99,23 +101,23 @@ def parse_counted(text: str) -> Counted | None:
 
 
 def day_of(moment: datetime) -> int:
-    """The number of its day (UTC), as ``report_counts`` has it."""
+    """Return the number of the moment's day (UTC), as in ``report_counts``."""
     return (moment - _EPOCH).days
 
 
 def month_of(moment: datetime) -> int:
-    """The number of the first day of its month."""
+    """Return the number of the first day of the moment's month."""
     return day_of(moment.replace(day=1))
 
 
 def month_after(moment: datetime) -> datetime:
-    """A moment in the next month."""
+    """Return a moment in the next month."""
     return moment.replace(day=1) + timedelta(days=31)
 
 
 def list_figures(history: History) -> Iterator[tuple[int, Figure]]:
-    """The figures of a license, each with the id of the event that adds to it. What an event adds depends on
-    it and on earlier ones; its product is what the license had then.
+    """Yield the figures of a license, each with the ID of the event that adds to it. They depend on this
+    event and on earlier ones; the product is the license's product at that time.
     """
     products, dues, is_trial = _list_products(history), _Dues(), history.is_trial
     for id, event in sorted(history.events.items()):
@@ -135,7 +137,9 @@ def list_figures(history: History) -> Iterator[tuple[int, Figure]]:
 
 
 def _list_products(history: History) -> dict[int, int | None]:
-    """The product after each event: what the next move states, even none, or the present one."""
+    """Return the product after each event: the former product in the next change of product, even if None, or
+    else the present one.
+    """
     found, product_id = dict[int, int | None](), history.product_id
     for id, event in sorted(history.events.items(), reverse=True):
         found[id] = product_id
@@ -149,26 +153,26 @@ def _count_creation(event: Event, *, is_trial: bool) -> Iterator[tuple[datetime,
     if event.name == "license.created":
         yield at, "trials" if is_trial else "made"
     elif "created_at" in details:
-        # New on the day on which it was made; without that day, the import has changed a license.
+        # New on the day it was made; without ``created_at``, the import changed an existing license.
         yield min(at, to_datetime(details["created_at"])), "made"
 
 
 def is_bought(details: Mapping[str, Any]) -> bool:
-    """Whether an update made a paid license of a trial."""
+    """Whether an update turned a trial into a paid license."""
     return _pair(details, "trial") == (True, False)
 
 
 class _Dues:
-    """The moments at which a license was due, each counted once."""
+    """The expiries of a license, each counted once."""
 
     def __init__(self) -> None:
-        #: The event that each was counted with.
+        #: The event with which each was counted.
         self.counted: dict[datetime, int] = {}
         self.renewed: set[datetime] = set()
 
     def count(self, id: int, event: Event) -> Iterator[tuple[datetime, str, int, int]]:
-        """What an event adds, each with the event whose product it is of. A renewal is of the product that
-        the license had when it expired.
+        """Yield what an event adds, each with the event that states the product. A renewal counts for the
+        product that the license had when it expired.
         """
         details = event.details or {}
         if event.name == "license.expired":
@@ -188,20 +192,20 @@ class _Dues:
         if due in self.counted:
             yield due, LAPSED, self.counted[due], -1
         else:
-            # It did not expire, and never will at that moment.
+            # It was renewed in time, so it will not expire at that moment.
             self.counted[due] = id
             yield due, "expiries", id, 1
         yield due, "renewed", self.counted[due], 1
 
 
 def _pair(details: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """A field before and after; both None where it has not changed."""
+    """Return a field before and after; both None if it has not changed."""
     found = details.get(name)
     return (found[0], found[1]) if isinstance(found, list | tuple) else (None, None)
 
 
 def count_figures(figures: Iterable[Figure]) -> Counter[Key]:
-    """The sums of figures, by product and for all licenses."""
+    """Sum figures by product and for all licenses."""
     found: Counter[Key] = Counter()
     for one in figures:
         if one.name != LAPSED:
@@ -210,7 +214,7 @@ def count_figures(figures: Iterable[Figure]) -> Counter[Key]:
 
 
 def subjects_of(figure: Figure) -> set[int]:
-    """All licenses, 0, and the product."""
+    """Return the subjects of a figure: 0 for all licenses, and the product."""
     return {0, figure.product_id or 0}
 
 
@@ -220,8 +224,8 @@ def count_devices(
     average: Callable[[int, str], float | None],
     now: datetime,
 ) -> Counter[Key]:
-    """The figures of a day that these devices, all that their licenses have, add to. ``average`` tells what a
-    license of a policy has, as of the count before.
+    """Return what these devices, all devices of their licenses, add to the figures of a day. ``average``
+    returns the average for licenses of a policy in the previous count.
     """
     since, day, found = int((now - WINDOW).timestamp()), day_of(now), Counter[Key]()
     of_licenses: dict[int, list[Device]] = defaultdict(list)
@@ -247,7 +251,7 @@ def count_devices(
 
 
 def version_name(device: Device, now: datetime) -> str:
-    """The version, the platform, and within how many days the device was seen, separated by tabs."""
+    """Return the version, the platform, and within how many days the device was seen, separated by tabs."""
     texts = ((text or "")[:_MAX_TEXT].replace("\t", " ") for text in (device.app_version, device.platform))
     age = (int(now.timestamp()) - (device.seen_at or 0)) / 86_400
     days = next((one for one in SEEN_WITHIN if age <= one), SEEN_WITHIN[-1])
@@ -255,14 +259,14 @@ def version_name(device: Device, now: datetime) -> str:
 
 
 def _times(amount: int, average: float | None) -> int:
-    """How many times the average it is, in hundredths; 0 where it is not more than its like have."""
+    """Return the multiple of the average, in hundredths; 0 if the amount is not unusual."""
     if average is None or amount < _LEAST or amount < _TIMES * average:
         return 0
     return round(100 * amount / max(average, 0.01))
 
 
 def network_of(address: str) -> str:
-    """The network of an address, its first 24 bits or, of IPv6, 48; "" for none."""
+    """Return the network of an address: its first 24 bits, or 48 for IPv6; "" if it is not an address."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Statements of the reports: what happened to licenses in each month, and the devices of a day."""
+"""Database queries of the reports: monthly events of licenses, and daily device counts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -15,7 +15,7 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.store import EVENT
 from keywright.search.reports_rules import MONTH, Counted, Device, Figure, Key, subjects_of
 
-#: The events that change a figure of a month.
+#: Events that change a monthly figure.
 REPORTED = ("license.created", "license.imported", "license.updated", "license.expired")
 
 _ADD = bulk_upsert(schema.report_counts, ["kind", "subject_id", "day", "name"], sums=["amount"])
@@ -23,14 +23,14 @@ _DELETE = bulk_delete(schema.report_counts, "kind", "subject_id", "day", "name")
 _WHERE = tuple(f"where_{name}" for name in ("kind", "subject_id", "day", "name"))
 _EVENT = ("name", "subject_id", "day", "event_id")
 _LIST, _UNLIST = bulk_upsert(schema.report_events, _EVENT), bulk_delete(schema.report_events, *_EVENT)
-#: After the last day.
+#: Later than any day.
 _NO_DAY = 2**31 - 1
 _REPORTED = select(schema.events.c.license_id).where(
     schema.events.c.id > bindparam("after"),
     schema.events.c.id <= bindparam("until"),
     schema.events.c.name.in_(REPORTED),
 )
-# Not IN: SQLite would read all events with these names.
+# Not IN, with which SQLite would scan all events with these names.
 _HISTORY = Lookup(
     select(schema.events.c.id, *EVENT).where(or_(*(schema.events.c.name == name for name in REPORTED))),
     schema.events.c.license_id,
@@ -47,29 +47,29 @@ _REFUSALS = Lookup(
 
 
 def list_reported(tx: ReadTransaction, *, after_id: int, until_id: int) -> set[int]:
-    """The licenses of the events after an id, up to another, that change a figure of a month."""
+    """Return the licenses of the events after an ID, up to another, that change a monthly figure."""
     return set(tx.connection.execute(_REPORTED, {"after": after_id, "until": until_id}).scalars())
 
 
 def list_history(tx: ReadTransaction, license_ids: Collection[int]) -> list[Row[Any]]:
-    """The events of these licenses that change a figure: their ids and ``EVENT``."""
+    """Return the events of these licenses that change a figure: their IDs and ``EVENT``."""
     return list(_HISTORY.find_rows(tx.connection, license_ids))
 
 
 def find_trials(tx: ReadTransaction, license_ids: Collection[int]) -> set[int]:
-    """Those of these licenses that began as trials."""
+    """Return which of these licenses began as trials."""
     return {row.license_id for row in _TRIALS.find_rows(tx.connection, license_ids)}
 
 
 def add_counts(tx: WriteTransaction, amounts: Mapping[Key, int]) -> None:
-    """Add to these figures."""
+    """Add these amounts to the figures."""
     names = ("kind", "subject_id", "day", "name", "amount")
     values = [dict(zip(names, (*key, amounts[key]), strict=True)) for key in sorted(amounts)]
     _ADD.execute(tx.connection, values)
 
 
 def save_figures(tx: WriteTransaction, figures: Iterable[Figure]) -> None:
-    """Save which events the figures of months consist of."""
+    """Save which events make up the monthly figures."""
     amounts = Counter[tuple[str, int, int, int]]()
     for one in figures:
         for subject in subjects_of(one):
@@ -81,14 +81,14 @@ def save_figures(tx: WriteTransaction, figures: Iterable[Figure]) -> None:
 
 
 def delete_figures(tx: WriteTransaction, *, until: int = _NO_DAY) -> None:
-    """Forget which events the figures of the months before a day consist of."""
+    """Delete the lists of events for the months before a day."""
     tx.connection.execute(delete(schema.report_events).where(schema.report_events.c.day < until))
 
 
 def list_figure(tx: ReadTransaction, counted: Counted, *, before_id: int | None, limit: int) -> list[int]:
-    """The newest events of a figure, by their ids, before one of them."""
+    """Return the IDs of the newest events of a figure before one of them."""
     column, found = schema.report_events.c, list[int]()
-    # Month by month: the index has each in this order.
+    # Month by month, as the index has each month in this order.
     for month in counted.months:
         query = select(column.event_id).where(
             column.name == counted.name,
@@ -122,13 +122,13 @@ def list_counts(
     since: int = 0,
     limit: int = 50_000,
 ) -> dict[Key, int]:
-    """The figures of a kind: of these subjects, or all; of these days, or from a day on."""
+    """Return the figures of a kind: of these subjects or all; of these days, or from a day on."""
     column = schema.report_counts.c
     key = (column.kind, column.subject_id, column.day, column.name)
     query = select(*key, column.amount).where(column.kind == kind)
     if subjects:
         query = query.where(column.subject_id.in_(sorted(subjects)))
-    # Not both: SQLite would read all days.
+    # Only one of the two, as SQLite would scan all days otherwise.
     is_of_days = column.day.in_(sorted(days)) if days else column.day >= since
     query = query.where(is_of_days)
     found = tx.connection.execute(query.order_by(*key).limit(limit))
@@ -138,7 +138,7 @@ def list_counts(
 def sum_months(
     tx: ReadTransaction, subjects: Collection[int], days: Collection[int]
 ) -> dict[int, dict[str, int]]:
-    """The sums of the figures of these months, by product and name."""
+    """Return the sums of the figures of these months, by product and name."""
     column, found = schema.report_counts.c, defaultdict[int, dict[str, int]](dict)
     query = select(column.subject_id, column.name, func.sum(column.amount)).where(
         column.kind == MONTH, column.subject_id.in_(sorted(subjects)), column.day.in_(sorted(days))
@@ -149,7 +149,7 @@ def sum_months(
 
 
 def list_devices(tx: ReadTransaction, place: tuple[int, str], *, limit: int) -> list[Device]:
-    """The activations from a place on, by license and token."""
+    """Return the activations from a position on, by license and token."""
     column, seen = schema.activations.c, schema.last_seen.c
     position = tuple_(column.license_id, column.token)
     is_seen = and_(seen.license_id == column.license_id, seen.activation_id == column.id)
@@ -169,7 +169,7 @@ def list_devices(tx: ReadTransaction, place: tuple[int, str], *, limit: int) -> 
 
 
 def find_refusals(tx: ReadTransaction, license_ids: Collection[int], since: int) -> dict[int, int]:
-    """How often these licenses were refused, where that was since this moment."""
+    """Return how often these licenses were refused, if the last refusal was not before this moment."""
     found = _REFUSALS.find_rows(tx.connection, license_ids)
     return {row.license_id: int(row.refusals) for row in found if row.last_refused_at >= since}
 
@@ -186,7 +186,7 @@ class RefusedCustomer(NamedTuple):
 def list_refused_customers(
     tx: ReadTransaction, *, since: int, most: int, limit: int
 ) -> list[RefusedCustomer]:
-    """The customers of the ``most`` licenses that were refused last, the most refused first."""
+    """Return the customers of the ``most`` most recently refused licenses, most refusals first."""
     column = schema.limit_refusals.c
     latest = select(schema.limit_refusals).where(column.last_refused_at >= since)
     some = latest.order_by(column.last_refused_at.desc()).limit(most).subquery()

@@ -12,11 +12,11 @@ from keywright.db import ReadTransaction
 from keywright.search import filters, scan_store
 from keywright.search.scan_store import Position
 
-#: The most licenses that are counted for a total; when there are no more candidates, all of them are read.
+#: The most licenses that are counted for a total; with no more candidates than this, all of them are read.
 MAX_COUNTED = 10_000
-#: The number of candidates in a step.
+#: The smallest and the largest number of candidates in a step.
 _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
-#: The number of entries of an index in another order that are read at once.
+#: The number of entries read at once from an index in another order.
 _MAX_SKIPPED = 300_000
 
 
@@ -24,7 +24,7 @@ _BY_TIME = {filters.Order.NEWEST: filters.Order.LATEST, filters.Order.OLDEST: fi
 
 
 class Found(NamedTuple):
-    """Positions of licenses, and the position that was reached; None is the end of the list."""
+    """Positions of licenses, and the position that was reached; None at the end of the list."""
 
     places: list[Position]
     reached: Position | None
@@ -34,7 +34,9 @@ class Scan:
     """The execution of a search within a time budget."""
 
     def __init__(self, tx: ReadTransaction, search: filters.Search, now: datetime, budget: float) -> None:
-        """``budget`` is in seconds. The first step is always done; none starts that would end too late."""
+        """``budget`` is in seconds. The first step always runs; no other step starts that would exceed the
+        budget.
+        """
         self._end = monotonic() + budget
         self._tx = tx
         self._search = search
@@ -44,15 +46,15 @@ class Scan:
             sources = [filters.EVERYTHING]
         counts = scan_store.count_each(tx, sources, MAX_COUNTED + 1)
         ranked = sorted(range(len(sources)), key=counts.__getitem__)
-        #: The sources, the one with the fewest rows first; and the number of its rows.
+        #: The sources, with the smallest first, and the number of its rows.
         self._sources = [sources[place] for place in ranked]
         self._fewest = min(counts, default=MAX_COUNTED + 1)
-        #: The sources whose index is not in the order of ids.
+        #: The sources whose index is not ordered by ID.
         self._elsewhere = [one for one in self._sources if one.order != filters.BY_ID.columns]
 
     def go_by_time(self) -> filters.Order:
-        """List by creation in place of IDs, unless more than ``MAX_COUNTED`` licenses would have to be
-        sorted: imported licenses have new IDs. Returns the order.
+        """List by creation instead of by ID, unless more than ``MAX_COUNTED`` licenses would have to be
+        sorted: the IDs of imported licenses are new. Returns the order.
         """
         if not self._sources or self._fewest <= MAX_COUNTED:
             order = _BY_TIME.get(self._search.order, self._search.order)
@@ -60,7 +62,7 @@ class Scan:
         return self._search.order
 
     def total(self, by_status: Mapping[int, int] | None) -> tuple[int | None, bool]:
-        """The number of matches, None where it would take long to count; and whether it is a lower bound.
+        """Return the number of matches, None if counting would take long; and whether it is a lower bound.
 
         ``by_status`` has the counts of all licenses.
         """
@@ -78,8 +80,8 @@ class Scan:
         return self._count(MAX_COUNTED), True
 
     def find(self, start: Position | None, limit: int, *, is_backward: bool) -> Found:
-        """The first matching licenses after a position; fewer at the end of the list or of the time. Raises
-        ``InvalidParameters`` where too many would have to be sorted.
+        """Return the first matching licenses after a position; fewer at the end of the list or if the time is
+        up. Raises ``InvalidParameters`` if too many would have to be sorted.
         """
         if self._search.order in filters.SORTED:
             return Found(self._find_sorted(start, limit, is_backward=is_backward), None)
@@ -117,7 +119,7 @@ class Scan:
         )
 
     def _count(self, rows: int) -> int:
-        """The number of matches among so many rows of the smallest index."""
+        """Count the matches among this many rows of the smallest index."""
         if len(self._sources) > 1:
             return scan_store.count_gathered(self._tx, self._sources, rows)
         if self._search.term is not None:
@@ -127,7 +129,7 @@ class Scan:
     def _list_tracks(
         self, start: Position | None, *, is_backward: bool
     ) -> list[tuple[filters.Track, Position | None]]:
-        """The tracks to scan in turn, each with the position to start after, or None."""
+        """Return the tracks to scan in turn, each with the position to start after, or None."""
         if self._search.order in (filters.Order.CREATED, filters.Order.LATEST):
             return [(filters.BY_CREATION, start)]
         if self._search.order is filters.Order.UPDATED:
@@ -152,7 +154,7 @@ class Scan:
         *,
         is_descending: bool,
     ) -> Position | None:
-        """Add to ``found``; returns the position that was reached, None at the end."""
+        """Add matches to ``found``; returns the position that was reached, None at the end."""
         size, place = _SHORTEST_STEP, after
         while True:
             began = monotonic()
@@ -174,16 +176,14 @@ class Scan:
             size = min(_next_size(size, len(some), limit - len(found)), fitting)
 
     def _count_fitting(self, size: int, began: float) -> int:
-        """The number of candidates for which there is time, if a step of this size, which began then, tells
-        how long they take.
+        """Estimate how many candidates there is time for, from the duration of a step of this size since
+        ``began``.
         """
         now = monotonic()
         return int(size * (self._end - now) / max(now - began, 1e-6))
 
     def _skip(self, place: Position, *, is_descending: bool) -> Position | None:
-        """The position, in the order of ids, after which there may be another match; None if there can be
-        none.
-        """
+        """Return the position, by ID, after which there may be another match; None if there can be none."""
         for source in list(self._elsewhere):
             next_place = scan_store.skip_by_id(
                 self._tx, source, place, is_descending=is_descending, most=_MAX_SKIPPED
@@ -191,13 +191,13 @@ class Scan:
             if next_place is None:
                 return None
             if next_place == place:
-                # Its entries are everywhere: skipping is of no use.
+                # Its entries are everywhere: skipping is useless.
                 self._elsewhere = [one for one in self._elsewhere if one is not source]
             place = next_place
         return place
 
 
 def _next_size(size: int, found: int, wanted: int) -> int:
-    """The number of candidates that probably contain as many matches as are wanted."""
+    """Estimate how many candidates contain as many matches as are wanted."""
     expected = 5 * wanted * size // (4 * found) if found else 4 * size
     return max(_SHORTEST_STEP, min(expected, _LONGEST_STEP))
