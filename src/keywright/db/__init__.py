@@ -1,7 +1,7 @@
 """The database.
 
-``open_storage`` opens it; ``run_read`` and ``run_write`` run a function in a transaction, and retry it when
-the database asks for that.
+``open_storage`` opens it; ``run_read`` and ``run_write`` run a function in a transaction, with retries if the
+database requires them.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ __all__ = [
 
 Answer = TypeVar("Answer")
 
-#: A database. PostgreSQL's driver is imported when it is needed: it would slow down every start on an SQLite
-#: file.
+#: A database. The driver of PostgreSQL is imported only when needed: it would slow down every start with
+#: SQLite.
 Storage = Union[SqliteStorage, "PostgresStorage"]
 
 
@@ -69,8 +69,8 @@ def has_database(url: str) -> bool:
 
 
 def look_at(url: str, ask: Callable[[Connection, str], Answer]) -> Answer:
-    """Ask something of a database of any version, which is not migrated; ``ask`` gets its name, too. Raises
-    the errors of ``open_storage``.
+    """Query a database of any version without migrating it; ``ask`` also gets its name. Raises the errors of
+    ``open_storage``.
     """
     path, name = database_path(url), without_password(url)
     if path is None:
@@ -90,10 +90,10 @@ def open_storage(
 ) -> Storage:
     """Open the database, create it if it does not exist, and migrate its schema.
 
-    Reads go to the replica that ``read_url`` names while it keeps up (``read_lag_limit`` in milliseconds, see
-    ``Replica``). An SQLite database is copied into the folder ``backups`` beside it before a migration.
+    Reads go to the replica at ``read_url`` while it keeps up (``read_lag_limit`` in milliseconds, see
+    ``Replica``). Before a migration, an SQLite database is copied into the folder ``backups`` next to it.
     Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for a database that this
-    version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
+    version or this secret cannot use, ``StoreUnavailable`` if it cannot be reached.
     """
     path = database_path(url)
     if path is None:

@@ -1,10 +1,10 @@
-"""Statements about many rows. SQLite, where an execution costs next to nothing, executes one for each row;
-PostgreSQL executes one for all of them, and gets them as one parameter.
+"""Statements for many rows. SQLite, where an execution is cheap, executes one per row; PostgreSQL executes
+one for all rows, which are passed as one parameter.
 
-A lookup of many keys exists in a few sizes (1, 2, 4 … 128) on SQLite; shorter lists are padded by repeating a
-key, so that a handful of statements stay compiled instead of one for each length.
+On SQLite, a lookup of many keys exists in a few sizes (1, 2, 4 … 128); shorter lists are padded by repeating
+a key, so that a few compiled statements suffice.
 
-A statement is built when it is first executed, for the database in use: a server that starts needs few.
+A statement is built when it is first executed, for the database in use: a starting server needs few.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,9 +32,9 @@ def is_postgres(connection: sa.Connection) -> bool:
 
 
 def insert_or(table: sa.Table, *, is_postgres: bool) -> Any:
-    """An INSERT that can have ON CONFLICT."""
+    """Return an INSERT that supports ON CONFLICT."""
     if is_postgres:
-        # Imported here: an installation with SQLite does without it.
+        # Imported here: an installation with SQLite does not need it.
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table)
@@ -44,8 +44,8 @@ def insert_or(table: sa.Table, *, is_postgres: bool) -> Any:
 def _compile_for_sqlite(
     statement: sa.ClauseElement, names: Sequence[str] | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The statement as SQLite takes it, and its literal values: SQLAlchemy would look at every value of every
-    row. An insert or update gets values for these names.
+    """Compile a statement for SQLite, and return its literal values: SQLAlchemy would process every value of
+    every row. An insert or update gets values for these names.
     """
     keys = None if names is None else list(names)
     compiled = statement.compile(dialect=sqlite.dialect(paramstyle="named"), column_keys=keys)
@@ -102,7 +102,7 @@ def _join_arrays(query: sa.Select[Any], columns: Sequence[sa.Column[Any]]) -> sa
 
 
 def array_table(*columns: sa.Column[Any]) -> sa.TableValuedAlias:
-    """Return a table of the keys that ``select_by_arrays`` gets, with columns of the same names."""
+    """Return a table of the keys that ``select_by_arrays`` passes, with columns of the same names."""
     arrays = (_array_parameter(i, one) for i, one in enumerate(columns))
     return sa.func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("keys")
 
@@ -183,7 +183,7 @@ class BulkWrite:
 
 
 def bulk_insert(table: sa.Table, *, without: str = "") -> BulkWrite:
-    """Return a statement that inserts rows, without one column: the database fills it."""
+    """Return a statement that inserts rows, without one column, which the database fills."""
     columns = [one for one in table.c if one.name != without]
 
     def for_rows() -> sa.Insert:
@@ -197,9 +197,9 @@ def bulk_insert(table: sa.Table, *, without: str = "") -> BulkWrite:
 def bulk_upsert(
     table: sa.Table, keys: Sequence[str], *, sums: Sequence[str] = (), largest: Sequence[str] = ()
 ) -> BulkWrite:
-    """Return a statement that inserts rows. Where a row with these keys exists, its ``sums`` grow by what is
-    given, and its ``largest`` keep the larger value; without either, it stays as it is. Rows are locked in
-    the order of their keys, so that two transactions cannot wait for each other.
+    """Return a statement that inserts rows. If a row with these keys exists, its ``sums`` are increased by
+    the given values, and its ``largest`` keep the larger value; without either, it is unchanged. Rows are
+    locked in the order of their keys, so that two transactions cannot deadlock.
     """
 
     def merge(change: Any) -> sa.Insert:
@@ -226,7 +226,7 @@ def bulk_upsert(
 
 
 def bulk_update(table: sa.Table, keys: Sequence[str], names: Sequence[str]) -> BulkWrite:
-    """Return a statement that updates these columns where the keys, its parameters ``where_…``, are equal."""
+    """Return a statement that updates these columns where the keys equal its parameters ``where_…``."""
     columns = [table.c[name] for name in names]
 
     def for_row() -> sa.Update:
@@ -244,7 +244,7 @@ def bulk_update(table: sa.Table, keys: Sequence[str], names: Sequence[str]) -> B
 
 
 def bulk_delete(table: sa.Table, *keys: str) -> BulkWrite:
-    """Return a statement that deletes rows where the keys, its parameters ``where_…``, are equal."""
+    """Return a statement that deletes rows where the keys equal its parameters ``where_…``."""
 
     def for_row() -> sa.Delete:
         return sa.delete(table).where(*(table.c[key] == sa.bindparam(f"where_{key}") for key in keys))
@@ -281,5 +281,5 @@ def _binary_names(columns: Sequence[sa.Column[Any]]) -> list[str]:
 
 
 def json_text(rows: Sequence[Values]) -> str:
-    """Write rows as the one parameter that PostgreSQL gets."""
+    """Encode rows as the single parameter for PostgreSQL."""
     return msgspec.json.encode(rows).decode()

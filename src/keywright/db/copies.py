@@ -1,4 +1,4 @@
-"""Copies of an SQLite database, made before a migration: files in the folder ``backups`` beside it."""
+"""Copies of an SQLite database, made before a migration, in the folder ``backups`` next to it."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from keywright.db.sqlite import connect
 
 #: The number of copies that are kept.
 KEPT = 2
-#: Bytes of the header that show how often a file was written and by whom, and nothing of what is in it:
+#: Bytes of the header that vary with writes and writers, not with the contents:
 #: https://sqlite.org/fileformat2.html#the_database_header
 _HEADER = 100
 _VARYING = (slice(18, 20), slice(24, 28), slice(40, 44), slice(92, 100))
@@ -21,14 +21,14 @@ _CHUNK = 1 << 20
 
 
 def name_pattern(database: Path) -> re.Pattern[str]:
-    """The names of its copies: the schema of each, and when it was made."""
+    """Return a pattern for the names of its copies: the schema of each, and when it was made."""
     stem, suffix = re.escape(database.stem), re.escape(database.suffix)
     return re.compile(rf"{stem}-schema-(?P<schema>\w+)-(?P<day>\d{{8}})T(?P<time>\d{{6}})Z{suffix}", re.ASCII)
 
 
 def make_copy(database: Path, revision: str) -> tuple[Path, bool]:
-    """Return a copy of the database as it is, and whether it was made now: an earlier attempt may have made
-    it. Of all copies, the newest two are kept, and none that is incomplete. The caller holds the write lock.
+    """Return a copy of the database in its current state, and whether it was made now: an earlier attempt may
+    have made it. The newest two copies are kept; no incomplete one remains. The caller holds the write lock.
     """
     folder = database.parent / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -50,15 +50,15 @@ def make_copy(database: Path, revision: str) -> tuple[Path, bool]:
 
 
 def write_copy(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment, also while it is read, into a new file, which is on the disk
-    then; leave no incomplete one.
+    """Copy a consistent snapshot of a database, even while it is read, into a new file and sync that to disk;
+    no incomplete file remains.
     """
     try:
         target.touch(mode=0o600, exist_ok=False)
         with closing(connect(source, "ro")) as old, closing(sqlite3.connect(target)) as new:
             new.execute("PRAGMA synchronous=OFF")
             old.backup(new)
-            # One file, which can be read anywhere without a log beside it.
+            # A single file, which can be read anywhere without a log next to it.
             new.execute("PRAGMA journal_mode=DELETE")
         shutil.copymode(source, target)
         sync_file(target)
@@ -68,20 +68,20 @@ def write_copy(source: Path, target: Path) -> None:
 
 
 def _list_copies(folder: Path, database: Path) -> list[Path]:
-    """The newest first."""
+    """List the copies, newest first."""
     matches = map(name_pattern(database).fullmatch, (path.name for path in folder.iterdir()))
     found = sorted(((one["day"], one["time"], one[0]) for one in matches if one is not None), reverse=True)
     return [folder / name for _, _, name in found]
 
 
 def _move_log(database: Path) -> None:
-    """Move what the write-ahead log holds into the file, unless a reader keeps it from that."""
+    """Checkpoint the write-ahead log into the database file, unless a reader prevents that."""
     with suppress(sqlite3.Error), closing(connect(database, "rw")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _is_same(database: Path, copy: Path) -> bool:
-    """Whether the copy holds just what the database does; False where a log makes that uncertain."""
+    """Whether the copy has the same contents as the database; False if a log makes that uncertain."""
     log = Path(f"{database}-wal")
     if (log.exists() and log.stat().st_size) or database.stat().st_size != copy.stat().st_size:
         return False

@@ -1,4 +1,4 @@
-"""Files that get their name when they are complete, and locks on files that processes share (flock(2))."""
+"""Files that get their name when they are complete, and locks on files shared by processes (flock(2))."""
 
 import fcntl
 import os
@@ -14,14 +14,14 @@ from keywright.core.errors import StoreBusy, StoreUnavailable
 
 @contextmanager
 def private_folder(parent: Path) -> Iterator[Path]:
-    """A new folder that only its owner can enter; it is removed after the block, with everything in it."""
+    """Create a folder that only its owner can enter; it is removed after the block, with its contents."""
     with TemporaryDirectory(prefix=".keywright-", dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, for its owner only; it is on the disk when the block ends without an exception."""
+    """Create a file for its owner only; it is synced to disk when the block ends without an exception."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         yield file
@@ -30,9 +30,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def rename_durably(draft: Path, path: Path, *, is_overwriting: bool) -> None:
-    """Give a complete file its name, so that it has it after a power loss, too.
+    """Rename a complete file so that the new name survives a power loss.
 
-    Raises ``FileExistsError`` for a name that is taken, unless ``is_overwriting``.
+    Raises ``FileExistsError`` if the name is taken, unless ``is_overwriting``.
     """
     if is_overwriting:
         draft.replace(path)
@@ -42,13 +42,13 @@ def rename_durably(draft: Path, path: Path, *, is_overwriting: bool) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make what is in a file survive a power loss."""
+    """Make the contents of a file survive a power loss."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power loss, where the file system can."""
+    """Make the names in a folder survive a power loss, if the file system supports that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -74,10 +74,10 @@ _POLL_INTERVAL = 0.005
 
 
 class PathLock:
-    """The exclusive lock on the file or folder at a path. One object is for one holder at a time."""
+    """The exclusive lock on the file or folder at a path. An object has one holder at a time."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        """``flags`` are those of open(2) that open or make the file."""
+        """``flags`` are those of open(2) that open or create the file."""
         self._path = path
         self._flags = flags
         self._descriptor = -1
@@ -86,7 +86,7 @@ class PathLock:
     def acquire(self, deadline: float) -> None:
         """Wait for the lock until ``deadline``, a time of ``monotonic``.
 
-        Raises ``StoreBusy`` when it is not free by then, ``StoreUnavailable`` when the path cannot be opened.
+        Raises ``StoreBusy`` if it is not free by then, ``StoreUnavailable`` if the path cannot be opened.
         """
         try:
             while not self._try_acquire():
@@ -117,12 +117,12 @@ class PathLock:
             return False
         if self._is_current():
             return True
-        # It was deleted or replaced, and other processes lock the new one.
+        # The file was deleted or replaced, and other processes lock the new one.
         self.release()
         return False
 
     def _is_current(self) -> bool:
-        """Whether this process opened the descriptor, and it is of the file that is at the path now."""
+        """Whether this process opened the descriptor, and it refers to the file that is now at the path."""
         if self._descriptor < 0 or self._opened_by != os.getpid():
             return False
         try:

@@ -1,7 +1,7 @@
 """Create a database's schema, or migrate it.
 
-The previous release works with every new revision: while instances are updated one after the other, old and
-new ones share the database. The database names which revision's code is the oldest that may use it.
+The previous release works with every new revision: during a rolling update, old and new instances share the
+database. The database states the oldest revision whose code may use it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from keywright.db.postgres import PostgresStorage
 
-#: The newest revision: the files in ``migrations/versions`` begin with theirs.
+#: The newest revision: the names of the files in ``migrations/versions`` begin with theirs.
 HEAD = max(one.name[:4] for one in Path(__file__).with_name("migrations").glob("versions/[0-9]*.py"))
 #: The oldest revision whose code works with the schema of HEAD: that of the previous release.
 OLDEST_COMPATIBLE = "0016"
-#: The first release's revision. Those before it were of versions that cannot be migrated.
+#: The revision of the first release. Earlier ones belong to versions that cannot be migrated.
 _FIRST = "0016"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
@@ -44,12 +44,12 @@ _SIZE = {
     "sqlite": text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"),
     "postgresql": text("SELECT pg_database_size(current_database())"),
 }
-#: Alembic's table of the revision.
+#: The table in which Alembic stores the revision.
 _CREATE_REVISIONS = (
     "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
     "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
-#: On PostgreSQL, a server that starts reads this table first, and waits until the transaction ends.
+#: On PostgreSQL, a starting server reads this table first, and so waits until the transaction ends.
 LOCK_OUT_SERVERS = (
     _CREATE_REVISIONS,
     "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE",
@@ -68,10 +68,10 @@ class DatabaseState(NamedTuple):
 
 
 def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
-    """Create the tables, or migrate them, holding the write lock. A database that exists is copied first.
+    """Create or migrate the tables, with the write lock held. An existing database is copied first.
 
     Raises ``StoreError`` for a database of a newer version, of another program, or sealed with another
-    secret; ``StoreUnavailable`` when the file cannot be opened.
+    secret; ``StoreUnavailable`` if the file cannot be opened.
     """
     path = storage.path
     try:
@@ -92,7 +92,7 @@ def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
 
 
 def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
-    """Create the tables, or migrate them. Any number of processes may call this at once; one migrates.
+    """Create or migrate the tables. Any number of processes may call this concurrently; one of them migrates.
 
     Raises the errors of ``migrate_sqlite``.
     """
@@ -103,7 +103,7 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
 
     def migrate() -> None:
         with storage.migration_transaction() as connection:
-            # One transaction: other processes wait for it, and then find the tables migrated.
+            # In one transaction: other processes wait for it, and then find the tables migrated.
             connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
             for statement in LOCK_OUT_SERVERS:
                 connection.exec_driver_sql(statement)
@@ -139,7 +139,7 @@ def read_state(connection: Connection, name: str = "this database") -> DatabaseS
     """Read the state of a database. Raises ``StoreError`` for another program's."""
     tables = set(inspect(connection).get_table_names())
     if "installation" not in tables:
-        # Another process, which has just begun to migrate, has made an empty table of revisions.
+        # Another process, which has just begun to migrate, has created an empty table of revisions.
         is_begun = "alembic_version" in tables and not _first(connection, _VERSION)
         if _find_foreign_tables(connection, tables - {"alembic_version"} if is_begun else tables):
             raise StoreError(f"{name} is a database of another program; it was left alone.")
@@ -165,12 +165,12 @@ def read_usable_state(connection: Connection, key_ring: KeyRing, name: str) -> D
 
 
 def read_size(connection: Connection) -> int:
-    """The size of the database in bytes."""
+    """Return the size of the database in bytes."""
     return int(connection.execute(_SIZE[connection.dialect.name]).scalar_one())
 
 
 def _find_foreign_tables(connection: Connection, tables: set[str]) -> set[str]:
-    """Find tables of other programs. On PostgreSQL, only those with names of Keywright's tables matter."""
+    """Find tables of other programs. On PostgreSQL, only those named like Keywright's tables matter."""
     if connection.dialect.name == "sqlite":
         return tables
     return tables & {*metadata.tables, "alembic_version"}
@@ -237,7 +237,7 @@ def _check_secret(state: DatabaseState, key_ring: KeyRing, name: str) -> None:
 
 
 def list_pending(revision: str) -> list[str]:
-    """The revisions after this one, the first one first, and what each is about."""
+    """Return the revisions after this one, oldest first, each with its description."""
     if revision >= HEAD:
         return []
     from alembic.script import ScriptDirectory
@@ -247,7 +247,9 @@ def list_pending(revision: str) -> list[str]:
 
 
 def _create_tables(connection: Connection) -> None:
-    """Create what all migrations together make, as tests check. Without them, a first start is faster."""
+    """Create what all migrations together create, which tests verify. Without migrations, a first start is
+    faster.
+    """
     metadata.create_all(connection, checkfirst=False)
     first_ids = {"product": FIRST_OWN_ID, "customer": FIRST_OWN_ID}
     rows = [{"name": kind, "last_id": first_ids.get(kind, 1) - 1} for kind in ID_KINDS]
@@ -257,7 +259,7 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection, key_ring: KeyRing, revision: str, name: str) -> None:
-    # Imported here: it takes a third of a second and ten megabytes, and is needed once for each release.
+    # Imported here: it takes a third of a second and ten megabytes, and is needed once per release.
     from alembic import command
 
     began = monotonic()

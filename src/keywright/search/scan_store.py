@@ -1,8 +1,8 @@
-"""Statements that find licenses among very many, a step at a time.
+"""Database queries that find licenses among very many, a step at a time.
 
-Everything that a search asks for has an index (a ``Source``). One source drives: its licenses are read in the
-order of the list, some thousand at a time, and filtered by the other sources. So no statement reads more than
-that, however rare the matches are. The statements return ids and positions.
+Every condition of a search has an index (a ``Source``). One source is the driver: its licenses are read in
+the order of the list, some thousand at a time, and filtered by the other sources. So no query reads more than
+that, however rare the matches are. The queries return IDs and positions.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -31,7 +31,7 @@ from keywright.search.filters import (
     updated_at_of,
 )
 
-#: The columns that filter candidates.
+#: The columns by which candidates are filtered.
 _CANDIDATE = [
     licenses.c[name]
     for name in (
@@ -45,13 +45,14 @@ _PLANNER_OPTIONS = sa.text(
     "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
 )
 
-#: A license's position in a list: its expiry (``NEVER`` for none) or its creation, in seconds, 0 where the
-#: order is that of ids, or its place where no index has the order; and its id.
+#: A license's position in a list, and its ID. The position is its expiry (``NEVER`` for none) or its
+#: creation, in seconds; 0 in an order by ID; or its index in the list if no index has the order.
 Position = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A range to scan: after one position, up to another; None is the beginning or the end of the track."""
+    """A range to scan: after one position, up to another; None means the beginning or the end of the track.
+    """
 
     driver: Source
     track: Track
@@ -70,7 +71,7 @@ def set_planner_options(tx: ReadTransaction) -> None:
 
 
 def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> list[int]:
-    """The number of rows in each source's index, at most ``most``; a prefix may find a license twice."""
+    """Count the rows in each source's index, up to ``most``; a prefix may match a license twice."""
     if not sources:
         return []
     counts = [sa.select(sa.func.count()).select_from(_some(one, most)).scalar_subquery() for one in sources]
@@ -78,13 +79,13 @@ def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> lis
 
 
 def count_distinct(tx: ReadTransaction, source: Source, most: int) -> int:
-    """The number of different licenses among at most ``most`` rows of a source."""
+    """Count the distinct licenses among at most ``most`` rows of a source."""
     some = _some(source, most)
     return int(tx.connection.execute(sa.select(sa.func.count(some.c.number.distinct()))).scalar_one())
 
 
 def are_there_any(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]:
-    """Whether each of these searches, which ask for one thing each (not an expiry), has a match."""
+    """Whether each of these searches, which have one condition each (not an expiry), has a match."""
     sources = [source for one in searches for source in sources_of(one, rows.to_datetime(0))]
     return [number > 0 for number in count_each(tx, sources, 1)]
 
@@ -94,8 +95,7 @@ def _some(source: Source, most: int) -> sa.Subquery:
 
 
 def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[Source]) -> set[int]:
-    """Those of some licenses whose rows match all sources; a source's conditions about search terms are left
-    out.
+    """Return those of these licenses whose rows match all sources; conditions about search terms are ignored.
     """
     conditions = [one for source in sources for one in source.filter_row(licenses.c)]
     query = sa.select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
@@ -115,8 +115,8 @@ def gather(
     most: int,
     limit: int,
 ) -> list[Position]:
-    """The first licenses after a position that match all sources, the first of which has at most ``most``
-    rows.
+    """Return the first licenses after a position that match all sources, the first of which has at most
+    ``most`` rows.
     """
     some, filters = _gathered(sources, _COLUMNS.get(order), most)
     key = [some.c.id] if order in _BY_ID else [_VALUES[order](some), some.c.id]
@@ -135,8 +135,8 @@ def gather_sorted(
     most: int,
     limit: int,
 ) -> list[Position]:
-    """The same in an order that no index has. Positions are places in the list, from 0, with the ids: names
-    must not be in addresses.
+    """Return the same licenses in an order without an index. Positions are indexes in the list, from 0, with
+    the IDs: names must not occur in URLs.
     """
     some, filters = _gathered(sources, _COLUMNS.get(order), most)
     place = -1 if after is None else after[0]
@@ -150,18 +150,18 @@ def gather_sorted(
 def _gathered(
     sources: Sequence[Source], column: str | None, most: int
 ) -> tuple[sa.Subquery, list[sa.ColumnElement[bool]]]:
-    """The candidates, with a column that sorts them, and what is left to filter them by."""
+    """Return the candidates, with a column to sort by, and the remaining filters."""
     driver, *others = sources
     if others or driver.number is not licenses.c.id:
         some = _candidates(driver, (), (), limit=most)
         return some, _filters(some, driver, sources)
-    # Its index has all that is asked for: no row is read, unless for the column.
+    # The index covers all conditions: no row is read, except for the column.
     columns = [licenses.c[name] for name in ("id", column) if name is not None]
     return sa.select(*columns).where(*driver.where).limit(most).subquery("some"), []
 
 
 def count_gathered(tx: ReadTransaction, sources: Sequence[Source], most: int) -> int:
-    """The number of licenses that match all sources, the first of which has at most ``most`` rows."""
+    """Count the licenses that match all sources, the first of which has at most ``most`` rows."""
     driver, *_ = sources
     some = _candidates(driver, (), (), limit=most)
     query = sa.select(sa.func.count()).select_from(some).where(*_filters(some, driver, sources))
@@ -180,7 +180,8 @@ def next_step(
     is_descending: bool,
     size: int,
 ) -> Step | None:
-    """The next range to scan: some ``size`` licenses of the source that has the fewest; None at the end."""
+    """Return the next range to scan: about ``size`` licenses of the source with the fewest; None at the end.
+    """
     drivers = [one for one in sources if one.order == track.columns]
     if len(track.columns) > 1:
         driver = next(iter(drivers), _EVERY[track])
@@ -208,7 +209,7 @@ def _farthest(
 ) -> Step:
     forward = -1 if is_descending else 1
     value = NEVER if track.only_endless else 0
-    # No license before the first one of any driver can match all of them.
+    # No license before the first one of some driver can match all of them.
     first = max(firsts, key=lambda number: forward * number)
     reach = [float("inf") if number is None else forward * number for number in lasts]
     best = reach.index(max(reach))
@@ -220,7 +221,7 @@ def _farthest(
 def scan(
     tx: ReadTransaction, step: Step, sources: Collection[Source], *, limit: int, size: int
 ) -> list[Position]:
-    """The first licenses of a step of this size that match all sources."""
+    """Return the first licenses of a step of this size that match all sources."""
     columns = _columns(step.driver, step.track)
     span: list[sa.ColumnElement[bool]] = []
     if step.after is not None:
@@ -244,8 +245,8 @@ def scan(
 def skip_by_id(
     tx: ReadTransaction, source: Source, after: Position, *, is_descending: bool, most: int
 ) -> Position | None:
-    """The farthest position in the order of ids such that a source of another order has nothing between
-    ``after`` and it; None when the source has nothing more. Unchanged where it has ``most`` rows or more.
+    """Return the farthest position, by ID, so that a source in another order has nothing between ``after``
+    and it; None if the source has nothing more. Returns ``after`` if the source has ``most`` rows or more.
     """
     value, number = after
     some = _some(source, most)
@@ -278,7 +279,7 @@ def _is_beyond(columns: Sequence[Any], position: Position, *, is_descending: boo
 def _positions_after(
     driver: Source, track: Track, after: Position | None, *, is_descending: bool
 ) -> sa.Select[Any]:
-    """The driver's positions in the track after this one."""
+    """Select the driver's positions in the track after this one."""
     columns = _columns(driver, track)
     query = sa.select(*columns).where(*driver.where)
     if after is not None:
@@ -289,8 +290,8 @@ def _positions_after(
 def _candidates(
     driver: Source, span: Iterable[Any], order: Iterable[Any], *, limit: int, columns: Sequence[Any] = ()
 ) -> sa.Subquery:
-    """The driver's licenses within the span. The limit keeps the planner from using another index. The order
-    is that of ``columns``, and of the ids.
+    """Select the driver's licenses within the span. The limit keeps the planner from using another index. The
+    order is that of ``columns``, then of IDs.
     """
     if driver.number is licenses.c.id:
         return (
@@ -322,7 +323,7 @@ def _seen(some: sa.Subquery) -> Any:
 
 
 def _by_name(some: sa.Subquery, table: sa.Table, column: str, *names: str) -> list[Any]:
-    """By the name in this table, else the number; those without a number come last."""
+    """Sort by the name in this table, or else by the ID; licenses without an ID come last."""
     number = some.c[column]
     name = sa.func.coalesce(*(table.c[one] for one in names), sa.cast(table.c.id, sa.Text))
     named = sa.select(name).where(table.c.id == number).scalar_subquery()
@@ -330,7 +331,7 @@ def _by_name(some: sa.Subquery, table: sa.Table, column: str, *names: str) -> li
 
 
 _BY_ID = (Order.NEWEST, Order.OLDEST)
-#: What sorts by the orders that no index has, and the columns of licenses that the orders need.
+#: The sort keys of the orders without an index, and the columns of licenses that the orders need.
 _SORT_KEYS: dict[Order, Callable[[sa.Subquery], list[Any]]] = {
     Order.CUSTOMER: lambda some: _by_name(some, customers, "customer_id", "name", "email"),
     Order.PRODUCT: lambda some: _by_name(some, products, "product_id", "name"),
@@ -344,7 +345,7 @@ _COLUMNS = {
     Order.CREATED: "created_at",
     Order.LATEST: "created_at",
 }
-#: The value in the positions of an order, and the order of each track.
+#: The value in the positions of each order, and the order of each track.
 _VALUES: dict[Order, Callable[[sa.Subquery], Any]] = {
     Order.EXPIRES: _expiry,
     Order.CREATED: lambda some: some.c.created_at,
@@ -360,7 +361,7 @@ _ORDER_OF = {
     BY_CREATION: Order.CREATED,
     BY_UPDATE: Order.UPDATED,
 }
-#: All licenses of a track that is not in the order of ids.
+#: All licenses of a track that is not ordered by ID.
 _EVERY = {BY_EXPIRY: WITH_EXPIRY, BY_CREATION: EVERYTHING, BY_UPDATE: UPDATED}
 
 

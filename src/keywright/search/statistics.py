@@ -1,4 +1,4 @@
-"""Figures about all licenses, also by day; commands that keep the search terms and counters up to date."""
+"""Figures about all licenses, also by day; and commands that update the search terms and counters."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -21,14 +21,14 @@ from keywright.search.store import (
 from keywright.search.terms_store import FULL, UNUSED
 
 _DAYS = 30
-#: A read that was enqueued and has not been answered until then is enqueued again.
+#: A read that was enqueued and not answered within this time is enqueued again.
 _TIMEOUT = timedelta(seconds=10)
 #: The most refused licenses, and the most events, in the overview.
 _MAX_SHOWN = 10
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of licenses by status, in all, full, never activated, and expiring within 30 days."""
+    """The number of licenses by status, in total, full, never activated, and expiring within 30 days."""
 
     by_status: Mapping[int, int]
     total: int
@@ -39,7 +39,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(Figures, frozen=True, kw_only=True):
-    """The figures; the latest licenses that were refused at their limit; and the latest events."""
+    """The figures; the licenses most recently refused at their limit; and the latest events."""
 
     refused_lately: tuple[Refused, ...]
     latest_events: tuple[EventRecord, ...]
@@ -47,8 +47,8 @@ class Overview(Figures, frozen=True, kw_only=True):
 
 class RecentFigures:
     """A cache of figures for all threads of a process, because counting a million licenses takes a tenth of a
-    second. Up to ``few`` licenses are counted each time; for more than ``many``, the old figures are returned
-    until a read that ``enqueue`` runs later has counted again.
+    second. Up to ``few`` licenses are counted every time; with more than ``many``, the old figures are
+    returned until a read that is run later by ``enqueue`` has counted again.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class RecentFigures:
         self._figures: Figures | None = None
 
     def get(self, tx: ReadTransaction, now: datetime) -> Figures:
-        """The figures, counted now if they are too old. While one thread counts, others get the old ones."""
+        """Return the figures, counted now if they are too old. While one thread counts, others get the old
+        ones.
+        """
         known = self._figures
         if known is None:
             self._counting.acquire()
@@ -81,7 +83,7 @@ class RecentFigures:
         return self._count(tx, now)
 
     def refresh(self, now: datetime) -> None:
-        """Have them counted later if they are too old."""
+        """Let the figures be counted later if they are too old."""
         if not self.are_recent(now):
             self._enqueue_count(self._figures, now)
 
@@ -93,7 +95,7 @@ class RecentFigures:
         return timedelta(0) <= now - known.as_of < self._max_age
 
     def _enqueue_count(self, known: Figures | None, now: datetime) -> bool:
-        """Whether they are counted by another thread."""
+        """Whether another thread counts the figures."""
         if self._enqueue is None or (known is not None and known.total <= self._many):
             return False
         if self._requested_at is None or abs(now - self._requested_at) >= _TIMEOUT:
@@ -106,7 +108,7 @@ class RecentFigures:
             self._count(tx, now)
 
     def _count(self, tx: ReadTransaction, now: datetime) -> Figures:
-        """Count, unless another thread just has; releases the lock that the caller has acquired."""
+        """Count, unless another thread just has; releases the lock that the caller acquired."""
         try:
             known = self._figures
             if known is None or not self.are_recent(now):
@@ -132,7 +134,9 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
 def overview(
     tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
-    """The figures for the first page, cached by ``recent``; without events whose names begin so."""
+    """Return the figures for the first page, cached by ``recent``; ``without`` is a prefix of events to leave
+    out.
+    """
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     return Overview(
         **msgspec.structs.asdict(figures),
@@ -142,7 +146,7 @@ def overview(
 
 
 class ProjectEvents(Command, frozen=True, kw_only=True):
-    """Project the next events, at most ``limit``, or as much of the data from before the first event."""
+    """Project the next events, at most ``limit``, or as much of the data from before the projection began."""
 
     cost = Cost.ALONE
     is_internal = True
@@ -157,13 +161,13 @@ class CountDevices(Command, frozen=True, kw_only=True):
     is_internal = True
 
 
-#: Versions in use are listed for at most so many days.
+#: The most days for which versions in use are listed.
 MAX_VERSION_DAYS = 365
 
 
 class VersionInUse(msgspec.Struct, frozen=True):
-    """The active devices of a product with a version and a platform, "" where none is known, by when they
-    were seen last. ``*`` is all other versions, where there are very many.
+    """The active devices of a product with a version and a platform ("" if unknown), by when they were last
+    seen. ``*`` stands for all other versions, if there are very many.
     """
 
     app_version: str
@@ -174,7 +178,7 @@ class VersionInUse(msgspec.Struct, frozen=True):
 
 
 class VersionOnDay(msgspec.Struct, frozen=True):
-    """The active devices with a version on a day."""
+    """The number of active devices with a version on a day."""
 
     day: date
     app_version: str
@@ -182,8 +186,8 @@ class VersionOnDay(msgspec.Struct, frozen=True):
 
 
 class VersionsInUse(msgspec.Struct, frozen=True):
-    """The devices of a product that were seen within 30 days, as counted on a day, the most used version
-    first; and by version on each day, the oldest first.
+    """The devices of a product that were seen within 30 days, as counted on a day, most used version first;
+    and by version on each day, oldest first.
     """
 
     counted_on: date | None
@@ -193,7 +197,7 @@ class VersionsInUse(msgspec.Struct, frozen=True):
 
 
 class ListVersions(Query, frozen=True, kw_only=True):
-    """Which versions of a product are in use, now and on so many days before."""
+    """Which versions of a product are in use, now and on this many days before."""
 
     product_id: int
     now: datetime
@@ -202,7 +206,8 @@ class ListVersions(Query, frozen=True, kw_only=True):
 
 
 class PurgeRefusals(Command, frozen=True, kw_only=True):
-    """Delete some of what is kept of calls that were refused before this moment; returns how much."""
+    """Delete some of the calls that were refused before this moment, and of their counts; returns how many.
+    """
 
     cost = Cost.ALONE
 
@@ -210,8 +215,8 @@ class PurgeRefusals(Command, frozen=True, kw_only=True):
 
 
 class SaveCounters(Command, frozen=True, kw_only=True):
-    """Store the counters since the last time: validations, also by product, refusals at the limit by license
-    key, uses of releases, the last use of API keys, and calls through a proxy that is not trusted.
+    """Store the counters since the last save: validations, also by product, refusals at the limit by license
+    key, uses of releases, the last use of API keys, and calls through an untrusted proxy.
     """
 
     cost = Cost.ALONE
@@ -231,7 +236,7 @@ _EPOCH = date(1970, 1, 1)
 def list_days(
     tx: ReadTransaction, names: Collection[str], *, last: date, days: int, product_id: int | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """The amounts on so many days (UTC) up to ``last``, by name."""
+    """Return the amounts on this many days (UTC) up to ``last``, by name."""
     end = (last - _EPOCH) // timedelta(days=1) + 1
     if product_id is None:
         counts = list_daily_counts(tx, names, end - days)

@@ -1,4 +1,4 @@
-"""Statements for statistics and pages of events."""
+"""Database queries for statistics and for pages of events."""
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -37,7 +37,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class EventRecord(msgspec.Struct, frozen=True):
-    """An event and its id."""
+    """An event and its ID."""
 
     id: int
     event: Event
@@ -52,9 +52,9 @@ class Owner(NamedTuple):
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix. The
-    events of a customer or a product are those of the licenses that they have now; of a customer, also of
-    those that were deleted and can be restored, and those about the customer.
+    """Conditions for events; None means no condition. A name ending with a dot, or an actor ending with a
+    colon, is a prefix. The events of a customer or a product are those of the licenses that they have now;
+    for a customer, also those of deleted licenses that can be restored, and those about the customer.
     """
 
     license_id: int | None = None
@@ -62,25 +62,25 @@ class EventFilter(msgspec.Struct, frozen=True):
     actor: str | None = None
     customer_id: int | None = None
     product_id: int | None = None
-    #: From the first moment on, before the second.
+    #: At or after the first moment, and before the second.
     since: datetime | None = None
     until: datetime | None = None
     #: A prefix of names to leave out.
     without: str | None = None
-    #: The smallest id to read.
+    #: The smallest ID to read.
     from_id: int | None = None
-    #: Those that a figure of the reports consists of.
+    #: Events that make up this figure of the reports.
     counted: Counted | None = None
 
 
 def count_by_status(tx: ReadTransaction) -> dict[int, int]:
-    """The number of licenses of each status that occurs. It counts all licenses."""
+    """Count the licenses of each status that occurs. Scans all licenses."""
     query = select(licenses.c.status, func.count()).group_by(licenses.c.status)
     return {int(status): int(number) for status, number in tx.connection.execute(query)}
 
 
 def count_with_term(tx: ReadTransaction, term: str) -> int:
-    """The number of licenses with this term, one without an activation. It counts all of them."""
+    """Count the licenses with this term, which is not of an activation. Scans all of them."""
     query = select(func.count()).select_from(search_terms).where(search_terms.c.term == term)
     return int(tx.connection.execute(query).scalar_one())
 
@@ -92,7 +92,7 @@ def count_expiring(tx: ReadTransaction, after: datetime, until: datetime) -> int
 
 
 def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -> dict[tuple[str, int], int]:
-    """The number of events with these names, by name and day (counted from 1970-01-01 UTC)."""
+    """Return the number of events with these names, by name and day (days since 1970-01-01 UTC)."""
     columns = daily_counts.c
     query = select(columns.name, columns.day, columns.amount).where(columns.day >= since)
     found = tx.connection.execute(query.where(columns.name.in_(names)))
@@ -102,7 +102,7 @@ def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -
 def list_daily_product_counts(
     tx: ReadTransaction, product_id: int, names: Collection[str], since: int
 ) -> dict[tuple[str, int], int]:
-    """The same of the licenses of a product."""
+    """Return the number of events of a product's licenses, as ``list_daily_counts`` does."""
     columns = daily_product_counts.c
     query = select(columns.name, columns.day, columns.amount).where(
         columns.product_id == product_id, columns.day >= since, columns.name.in_(names)
@@ -111,7 +111,7 @@ def list_daily_product_counts(
 
 
 def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
-    """The licenses that were refused at their limit, latest first."""
+    """Return the licenses that were refused at their limit, latest first."""
     columns = limit_refusals.c
     query = select(columns.license_id, columns.refusals, columns.last_refused_at)
     found = tx.connection.execute(
@@ -128,7 +128,9 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
 def list_events(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, size: int, limit: int
 ) -> tuple[list[EventRecord], int | None]:
-    """The newest matching events among the next ``size``, and the id to continue before; None at the end."""
+    """Return the newest matching events among the next ``size``, and the ID to continue before; None at the
+    end.
+    """
     span = []
     if before_id is not None:
         span.append(events.c.id < before_id)
@@ -149,7 +151,7 @@ def list_events(
 
 
 def count_owned(tx: ReadTransaction, where: EventFilter, *, most: int) -> int:
-    """The number of licenses that a customer or a product has, at most ``most``."""
+    """Count the licenses of a customer or a product, up to ``most``."""
     some = _licenses_of(where, most)
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
@@ -157,11 +159,11 @@ def count_owned(tx: ReadTransaction, where: EventFilter, *, most: int) -> int:
 def gather_event_ids(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, most: int
 ) -> list[int] | None:
-    """The ids of all events of a customer or a product, newest first, without regard to the other conditions
-    but the ids; None where there are more than ``most``. There must not be more licenses than that.
+    """Return the IDs of all events of a customer or a product, newest first, filtered only by ID; None if
+    there are more than ``most``. There must not be more licenses than that.
     """
     some = _licenses_of(where, most)
-    # By the index on licenses, whatever the planner thinks of the ids.
+    # Forces the index on licenses, whatever the planner estimates for the IDs.
     number = events.c.id + 0
     bounds = [] if before_id is None else [number < before_id]
     bounds += [] if where.from_id is None else [number >= where.from_id]
@@ -179,8 +181,8 @@ def gather_event_ids(
 def list_events_by_id(
     tx: ReadTransaction, ids: Collection[int], where: EventFilter, *, limit: int
 ) -> list[EventRecord]:
-    """The newest of the events with these ids that match, but for the owner of their licenses, unless it is
-    a figure that is listed.
+    """Return the newest of the events with these IDs that match. The owner of their licenses is checked only
+    if a figure is listed.
     """
     query = select(events.c.id, *EVENT).where(events.c.id.in_(ids), *_conditions(events.c, where))
     if where.counted is not None:
@@ -190,7 +192,8 @@ def list_events_by_id(
 
 
 def _licenses_of(where: EventFilter, most: int) -> FromClause:
-    """The licenses of a customer or a product; of a customer, also those that can be restored."""
+    """Select the licenses of a customer or a product; for a customer, also deleted ones that can be restored.
+    """
     of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
     if not _includes_own(where):
         return of_them.subquery()
@@ -206,15 +209,15 @@ def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _includes_own(where: EventFilter) -> bool:
-    """Whether events about the customer, and of deleted licenses, are among those that match."""
+    """Whether events about the customer, and of deleted licenses, match."""
     return where.customer_id is not None and where.product_id is None
 
 
 def _of_owner(
     columns: ReadOnlyColumnCollection[str, Any], where: EventFilter
 ) -> Iterator[ColumnElement[bool]]:
-    """Look up the license of each event: as values, because PostgreSQL would read all licenses of the
-    customer for an EXISTS.
+    """Filter events by the owner of their license: with scalar subqueries, as PostgreSQL would read all
+    licenses of the customer for an EXISTS.
     """
     if not (conditions := [*_has_owner(where)]):
         return
@@ -229,21 +232,21 @@ def _of_owner(
 
 
 def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
-    """The expression that sorts events by id. PostgreSQL's index on licenses does not contain ids; sorted by
-    the plain column, it would read all events in the order of ids for a license that has many.
+    """Return the expression that sorts events by ID. PostgreSQL's index on licenses does not contain IDs;
+    sorted by the plain column, a license with many events would cause a scan of all events.
     """
     is_sorted = where.license_id is None or not tx.is_postgres
     return events.c.id if is_sorted else events.c.id + 0
 
 
 def find_owners(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Owner]:
-    """The customers and products of those of these licenses that exist."""
+    """Return the customers and products of those of these licenses that exist."""
     found = _OWNERS_OF.find_rows(tx.connection, license_ids)
     return {row.id: Owner(row.customer_id, row.product_id) for row in found}
 
 
 def list_products_of(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, int | None]:
-    """The products of these licenses, as their deletions name them where they exist no more."""
+    """Return the products of these licenses; for deleted ones, those named by their deletion."""
     found = {number: owner.product_id for number, owner in find_owners(tx, license_ids).items()}
     if gone := [one for one in license_ids if one not in found]:
         for number, details in _DELETIONS.find_rows(tx.connection, gone):
@@ -259,13 +262,13 @@ _OWNERS_OF = Lookup(select(licenses.c.id, licenses.c.customer_id, licenses.c.pro
 
 
 def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
-    """The id of the first event at this moment or later, if events were numbered in the order of their time;
-    one more than the largest when all were earlier.
+    """Return the ID of the first event at this moment or later, assuming that IDs are in the order of time;
+    if all events were earlier, the largest ID plus one.
     """
     at, newest = rows.to_seconds(moment), select(func.coalesce(func.max(events.c.id), 0))
     low, high = 0, int(tx.connection.execute(newest).scalar_one()) + 1
     while high - low > 1:
-        # Several steps of a binary search in one question.
+        # Several steps of a binary search in one query.
         points = [low + max(1, (high - low) * step // (_POINTS + 1)) for step in range(1, _POINTS + 1)]
         named = {f"point_{index}": point for index, point in enumerate(points)}
         for point, found in zip(points, tx.connection.execute(_TIMES_FROM, named).one(), strict=True):
@@ -276,9 +279,9 @@ def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
     return high
 
 
-#: The number of events at which a search by time looks in one question.
+#: The number of events that one query of a search by time checks.
 _POINTS = 15
-#: The times of the first events from these ids on.
+#: The times of the first events from these IDs on.
 _TIMES_FROM = select(
     *(
         select(events.c.occurred_at)

@@ -1,4 +1,4 @@
-"""Statements of the projection: its checkpoints, the events that it reads, and the search terms."""
+"""Database queries of the projection: its checkpoints, the events that it reads, and the search terms."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ from keywright.db.schema import (
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.search.counters_store import IMPORTED
 
-#: The terms of licenses that have no free place, and of those that were never activated.
+#: The terms of licenses that have no free place, and of licenses that were never activated.
 FULL, UNUSED = "full", "unused"
 #: A position after the last row of any table.
 END = 2**63 - 1
@@ -44,7 +44,7 @@ _OLDEST = (
 )
 _NEWEST_EVENT = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0))
 _NEWEST_LICENSE = sa.select(sa.func.coalesce(sa.func.max(licenses.c.id), 0))
-# Not EXISTS: PostgreSQL likes to read all activations for that.
+# Not EXISTS, for which PostgreSQL tends to read all activations.
 _ANY_ACTIVATION = (
     sa.select(sa.literal_column("1", sa.BigInteger))
     .where(activations.c.license_id == licenses.c.id)
@@ -69,7 +69,7 @@ _ACTIVATIONS = sa.select(
     activations.c.ip_address,
     activations.c.fingerprint,
 )
-# By license and id: no index has the id, a license may have very many activations, and one scan is enough.
+# By license and ID: no index has the ID, a license may have very many activations, and one scan is enough.
 _ACTIVATIONS_BY_ID = _ACTIVATIONS.where(
     activations.c.license_id.in_(sa.bindparam("licenses", expanding=True)),
     activations.c.id.in_(sa.bindparam("numbers", expanding=True)),
@@ -103,38 +103,39 @@ _UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
 
 
 class Checkpoints(msgspec.Struct):
-    """The progress of the projection; each field is the row of the table ``checkpoints`` with its name."""
+    """The progress of the projection; each field is the row with its name in the table ``checkpoints``."""
 
-    #: The last event that has been projected.
+    #: The last event that was projected.
     events: int = 0
-    #: The newest event when the projection began, -1 before; events up to it are the past.
+    #: The newest event when the projection began, -1 before that; events up to it are the past.
     past_until: int = -1
-    #: The last event of the past that has been counted.
+    #: The last event of the past that was counted.
     past_events: int = 0
     #: The last license of the past whose terms ``full`` and ``unused`` are stored.
     past_licenses: int = 0
-    #: Activations of the past whose terms are stored: those of the licenses up to this one, and those of the
-    #: next one up to a token that begins with these 15 hexadecimal digits.
+    #: The activations of the past whose terms are stored: those of licenses up to this one, and those of the
+    #: next license up to a token that begins with these 15 hexadecimal digits.
     past_activations: int = 0
     past_token: int = 0
     #: The last license whose ``key_start`` is stored.
     key_starts: int = 0
-    #: The newest event when events began to be counted by product, -1 before; and the last one up to it that
-    #: has been.
+    #: The newest event when counting by product began, -1 before that; and the last event up to it that was
+    #: counted.
     products_until: int = -1
     products_past: int = 0
-    #: The last event that is in the reports, the last one that is in their lists, which older releases do not
-    #: fill, and the first month that they count, if they were built again.
+    #: The last event in the reports; the last event in their lists, which older releases do not fill; and the
+    #: first month that they count, if they were rebuilt.
     reports: int = 0
     reports_listed: int = 0
     reports_since: int = 0
-    #: The day whose devices are counted, the license and the token from which on they are not yet, and the
-    #: last day that was counted whole.
+    #: The day whose devices are counted; the license and the token from which on they are not counted yet;
+    #: and the last day that was counted completely.
     devices_day: int = 0
     devices_license: int = 0
     devices_token: int = 0
     devices_done: int = 0
-    #: The last event whose license is in ``license_updates``: servers of older releases project without it.
+    #: The last event whose license is in ``license_updates``: servers of older releases do not write that
+    #: table.
     updates: int = 0
 
     @property
@@ -145,14 +146,14 @@ class Checkpoints(msgspec.Struct):
 
     @property
     def is_past_of_products_done(self) -> bool:
-        """Whether all events have been counted by product that happened before these counts began."""
+        """Whether all events from before counting by product began have been counted."""
         return 0 <= self.products_until <= self.products_past
 
 
 _NAMES = Checkpoints.__struct_fields__
 _FIND = sa.select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_(_NAMES))
 _IS_FIRST = checkpoints.c.name == "events"
-#: Finds the events that have not been projected.
+#: Selects the events that have not been projected.
 NEW_EVENTS = sa.select(events.c.id).where(
     events.c.id > sa.func.coalesce(sa.select(checkpoints.c.last_id).where(_IS_FIRST).scalar_subquery(), 0)
 )
@@ -164,22 +165,22 @@ _LOCK_AND_WAIT = sa.select(checkpoints.c.name).where(_IS_FIRST).with_for_update(
 
 
 def token_term(token: str) -> str:
-    """The term of an activation's token."""
+    """Return the term of an activation's token."""
     return f"t{token}"
 
 
 def label_term(label: str) -> str:
-    """The term of a label, in lower case; the term of a label's prefix is a prefix of it."""
+    """Return the term of a label, in lower case; the term of a label's prefix is a prefix of it."""
     return f"l{label.lower()}"[:_MAX_TERM_LENGTH]
 
 
 def device_term(fingerprint: str) -> str:
-    """The term of a device's fingerprint."""
+    """Return the term of a device's fingerprint."""
     return f"d{fingerprint}"
 
 
 def address_term(ip_address: str) -> str:
-    """The term of the address that activated."""
+    """Return the term of the IP address that activated."""
     return f"i{ip_address}"
 
 
@@ -187,13 +188,14 @@ def address_term(ip_address: str) -> str:
 
 
 def find_checkpoints(tx: ReadTransaction) -> Checkpoints | None:
-    """The progress; None before the first step."""
+    """Return the progress; None before the first step."""
     found = {name: last_id for name, last_id in tx.connection.execute(_FIND)}
     return Checkpoints(**found) if found else None
 
 
 def lock_checkpoints(tx: WriteTransaction) -> Checkpoints | None:
-    """The progress, locked until the end of the transaction; None while another process has the lock."""
+    """Return the progress, locked until the end of the transaction; None while another process has the lock.
+    """
     stored = {name for name, _ in tx.connection.execute(_FIND)}
     begun = msgspec.structs.asdict(Checkpoints())
     missing = [{"name": name, "last_id": begun[name]} for name in _NAMES if name not in stored]
@@ -203,7 +205,7 @@ def lock_checkpoints(tx: WriteTransaction) -> Checkpoints | None:
 
 
 def lock_projection(tx: WriteTransaction) -> None:
-    """Let no process project until the end of the transaction; the next one then reads these changes."""
+    """Block projections until the end of the transaction; the next one then reads these changes."""
     tx.connection.execute(_LOCK_AND_WAIT)
 
 
@@ -215,17 +217,17 @@ def save_checkpoints(tx: WriteTransaction, before: Checkpoints, after: Checkpoin
 
 
 def newest_event(tx: ReadTransaction) -> int:
-    """The largest id of an event, 0 when there is none."""
+    """Return the largest event ID, 0 if there is no event."""
     return int(tx.connection.execute(_NEWEST_EVENT).scalar_one())
 
 
 def newest_license(tx: ReadTransaction) -> int:
-    """The largest id of a license, 0 when there is none."""
+    """Return the largest license ID, 0 if there is no license."""
     return int(tx.connection.execute(_NEWEST_LICENSE).scalar_one())
 
 
 def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
-    """The time of the next event after this one."""
+    """Return the time of the next event after this one."""
     at = tx.connection.execute(_OLDEST, {"after": event_id}).scalar()
     return None if at is None else rows.to_datetime(at)
 
@@ -234,7 +236,9 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
 
 
 def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
-    """The next events: id, occurred_at (seconds), name, license_id, activation_id; of imports, details."""
+    """Return the next events: id, occurred_at (seconds), name, license_id, activation_id; for imports,
+    details.
+    """
     return list(tx.connection.execute(_NEXT_EVENTS, {"after": after_id, "most": limit}))
 
 
@@ -242,18 +246,18 @@ def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[
 
 
 def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, sa.Row[Any]]:
-    """The present states of these licenses, by id: license_id, is_full, is_used, updated_at."""
+    """Return the current states of these licenses, by ID: license_id, is_full, is_used, updated_at."""
     found = _STATES_OF.find_rows(tx.connection, license_ids)
     return {row.license_id: row for row in found}
 
 
 def list_next_states(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
-    """The states of the licenses after this id."""
+    """Return the states of the licenses after this ID."""
     return list(tx.connection.execute(_NEXT_STATES, {"after": after_id, "most": limit}))
 
 
 def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection[int]]) -> list[sa.Row[Any]]:
-    """The activations with these ids, by license: license_id, id, token, label, ip_address, fingerprint."""
+    """Return the activations with these IDs: license_id, id, token, label, ip_address, fingerprint."""
     found: list[sa.Row[Any]] = []
     named = sorted(numbers)
     for start in range(0, len(named), _MAX_NAMED):
@@ -264,27 +268,30 @@ def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection
 
 
 def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> Iterator[Sequence[Any]]:
-    """All activations of these licenses, some at a time, as ``list_activations_by_id`` has them."""
+    """Yield all activations of these licenses in chunks, in the form of ``list_activations_by_id``."""
     if license_ids:
         found = tx.connection.execute(_ACTIVATIONS_OF, {"licenses": sorted(license_ids)})
         yield from found.partitions()
 
 
 def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
-    """The activations of the licenses after this id, by license and token; not all of the last one."""
+    """Return the activations of the licenses after this ID, by license and token; for the last one, perhaps
+    not all.
+    """
     return list(tx.connection.execute(_NEXT_ACTIVATIONS, {"after": after_id, "most": limit}))
 
 
 def list_activations_after_token(
     tx: ReadTransaction, license_id: int, *, after: int, limit: int
 ) -> list[sa.Row[Any]]:
-    """The activations of a license, by token, after a ``token_position``; those at it perhaps again."""
+    """Return the activations of a license, by token, after a ``token_position``; those at it perhaps again.
+    """
     values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_ACTIVATIONS_AFTER_TOKEN, values))
 
 
 def token_position(token: str) -> int:
-    """The position of a token among those of its license; never 0."""
+    """Return the position of a token among those of its license; never 0."""
     return max(1, int(token[:15], 16))
 
 
@@ -294,7 +301,7 @@ def save_activation_terms(tx: WriteTransaction, places: Iterable[sa.Row[Any]]) -
 
 
 def insert_state_terms(tx: WriteTransaction, states: Collection[sa.Row[Any]]) -> None:
-    """Insert the terms of the licenses that are full or unused, and when all of them were changed."""
+    """Insert the terms of licenses that are full or unused, and the times of the last change of all."""
     _DELETE_UPDATES.execute(tx.connection, [{"where_license_id": one.license_id} for one in states])
     _INSERT_UPDATES.execute(
         tx.connection, [{"license_id": one.license_id, "updated_at": one.updated_at} for one in states]
@@ -317,7 +324,7 @@ def save_state_terms(tx: WriteTransaction, states: Collection[sa.Row[Any]]) -> N
 
 
 def delete_terms_of_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
-    """Delete all terms and refusals of these licenses, and when they were changed."""
+    """Delete all terms and refusals of these licenses, and the times of their last change."""
     values = [{"where_license_id": number} for number in sorted(license_ids)]
     _DELETE_TERMS_OF_LICENSES.execute(tx.connection, values)
     _DELETE_REFUSALS.execute(tx.connection, values)
@@ -330,7 +337,7 @@ def has_pruned(tx: ReadTransaction) -> bool:
 
 
 def delete_terms_of_pruned(tx: WriteTransaction, *, limit: int) -> int:
-    """Delete the terms of some deleted activations; returns how many activations they were. A process that
+    """Delete the terms of some deleted activations; returns how many activations that are. A process that
     inserts terms of an activation and then reads here also sees its deletion.
     """
     gone = tx.connection.execute(_PRUNED, {"most": limit}).all()
@@ -341,7 +348,7 @@ def delete_terms_of_pruned(tx: WriteTransaction, *, limit: int) -> int:
 
 
 def terms_of_activation(place: Any) -> Iterator[str]:
-    """The terms of an activation, or of a row with its token, label, ip_address and fingerprint."""
+    """Yield the terms of an activation, or of a row with its token, label, ip_address and fingerprint."""
     yield token_term(place.token)
     if place.label:
         yield label_term(place.label)
@@ -356,7 +363,7 @@ def _state_terms(state: sa.Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]
 
 
 def _save_terms(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
-    # Sorted, so that neighbors go to the same pages of the index.
+    # Sorted, so that neighbors are written to the same pages of the index.
     values = [
         {"term": term, "license_id": license_id, "activation_id": number}
         for term, license_id, number in sorted(found)

@@ -1,7 +1,8 @@
-"""The tables. On the path of an activation, every primary key begins with the license; there are no triggers.
+"""The tables. The primary key of every table that an activation uses begins with the license; there are no
+triggers.
 
 Times are whole seconds since 1970-01-01 UTC, in 64-bit integers: the same on every database, and compared
-without conversion. ``sealed_columns`` lists what columns of bytes hold.
+without conversion. ``sealed_columns`` lists what binary columns contain.
 """
 
 # ruff: noqa: F403

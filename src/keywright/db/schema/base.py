@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Index, Integer, MetaData, event, text
 
-#: On SQLite, only a column declared INTEGER is the rowid.
+#: On SQLite, only a column declared as INTEGER is the rowid.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 metadata = MetaData(
@@ -19,14 +19,14 @@ metadata = MetaData(
 
 
 def partial_index(name: str, *columns: str, where: str, is_unique: bool = False) -> Index:
-    """An index of the rows that fulfil ``where``."""
+    """Return an index of the rows that satisfy ``where``."""
     return Index(name, *columns, unique=is_unique, sqlite_where=text(where))
 
 
 @event.listens_for(metadata, "before_create")
 def _share_conditions(_: MetaData, connection: Connection, **__: Any) -> None:
-    """Give indices on PostgreSQL the conditions of those on SQLite: an option for PostgreSQL would import its
-    dialect, also where it is not used.
+    """Copy the conditions of indexes on SQLite to PostgreSQL: an option for PostgreSQL would import its
+    dialect, even if it is not used.
     """
     if connection.dialect.name == "postgresql":
         for index in (one for table in metadata.tables.values() for one in table.indexes):

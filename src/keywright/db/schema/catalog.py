@@ -6,12 +6,12 @@ from keywright.db.schema.base import Id, metadata, partial_index
 
 
 def _external_id_index(table: str) -> Index:
-    """No two rows have the same ID of another system."""
+    """Return an index by which the ID in another system is unique."""
     where = "external_id IS NOT NULL"
     return partial_index(f"ix_{table}_external_id", "external_id", where=where, is_unique=True)
 
 
-#: The trials that devices have had: one for each product, ever.
+#: The trials of devices: one per product, ever.
 trials = Table(
     "trials",
     metadata,
@@ -53,7 +53,7 @@ policies = Table(
     sqlite_autoincrement=True,
 )
 
-#: A vendor's products. Numbers that licenses name need no row here.
+#: A vendor's products. IDs that only licenses contain need no row here.
 products = Table(
     "products",
     metadata,
@@ -65,23 +65,23 @@ products = Table(
     Column("metadata", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    # What another system of the vendor calls it.
+    # The ID in another system of the vendor.
     Column("external_id", String(255)),
-    # Where customers renew; with the text {license_ref} for what names their license.
+    # Where customers renew; the text {license_ref} is replaced by the license's ref.
     Column("renew_url", String(2000)),
-    # Who gets updates; JSON arrays of channels and of keys that verify files; how versions are ordered.
+    # Who gets updates; JSON arrays of channels and of keys that verify files; the order of versions.
     Column("updates", String(10), nullable=False, server_default=text("'licensed'")),
     Column("channels", Text, nullable=False, server_default=text("'[]'")),
     Column("public_keys", Text, nullable=False, server_default=text("'[]'")),
     Column("version_scheme", String(10), nullable=False, server_default=text("'loose'")),
-    # Grows with every change of what its releases offer, and of its notices; NULL while none was published.
+    # Incremented by every change of the releases on offer or of the notices; NULL until one is published.
     Column("releases_changed", BigInteger),
     Index(None, "name"),
     Index(None, "created_at", "id"),
     _external_id_index("products"),
 )
 
-#: Customers. Numbers that licenses name need no row here. An address is found in lower case.
+#: Customers. IDs that only licenses contain need no row here. Addresses are looked up in lower case.
 customers = Table(
     "customers",
     metadata,
@@ -93,22 +93,23 @@ customers = Table(
     Column("metadata", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    # Since when the customer wants no reminders.
+    # When the customer unsubscribed from reminders.
     Column("unsubscribed_at", BigInteger),
-    # That of mails and of the portal; NULL is not known.
+    # The language of mails and of the portal; NULL if unknown.
     Column("language", String(35)),
     Column("erasure_requested_at", BigInteger),
     Column("external_id", String(255)),
     _external_id_index("customers"),
     Index(None, "updated_at", "id"),
     partial_index("ix_customers_to_erase", "erasure_requested_at", where="erasure_requested_at IS NOT NULL"),
-    # Lists of those of one name, and of all, are in the order of their creation.
+    # Lists of customers with one name, and of all, are ordered by creation.
     Index(None, "name", "created_at", "id"),
     Index(None, "created_at", "id"),
 )
 
 #: The terms by which customers and products are found (``core.words``): ``c`` or ``p``, then the term; with
-#: the customer's or product's ID. Compared byte by byte. Written with the row that they are of.
+#: the customer's or product's ID. Compared byte by byte. Written together with the row of the customer or
+#: product.
 name_terms = Table(
     "name_terms",
     metadata,

@@ -1,17 +1,17 @@
-"""The tables of webhooks: endpoints, their secrets, deliveries; of mail; and the moments of licenses."""
+"""The tables of webhooks (endpoints, their secrets, deliveries), of mail, and of the moments of licenses."""
 
 import sqlalchemy as sa
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
-#: The addresses that are notified of events.
+#: The URLs that are notified of events.
 webhook_endpoints = sa.Table(
     "webhook_endpoints",
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=True),
     sa.Column("url", sa.String(2000), nullable=False),
     sa.Column("description", sa.String(200)),
-    # A JSON array of event types; one that ends in .* is the beginning of types.
+    # A JSON array of event types; one that ends in .* is a prefix of types.
     sa.Column("events", sa.Text, nullable=False),
     sa.Column("product_id", sa.BigInteger),
     sa.Column("payload", sa.String(10), nullable=False),
@@ -19,10 +19,10 @@ webhook_endpoints = sa.Table(
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("disabled_at", sa.BigInteger),
     sa.Column("disabled_reason", sa.String(20)),
-    # The first failure since the last delivery, and the end of the pause that the receiver has asked for.
+    # The first failure since the last delivery, and the end of the pause that the receiver requested.
     sa.Column("failing_at", sa.BigInteger),
     sa.Column("paused_until", sa.BigInteger),
-    # The last event that was made a delivery or left out, and when that was.
+    # The last event for which a delivery was made, or which was left out, and when.
     sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("position_at", sa.BigInteger, nullable=False),
     # The server process that delivers to it, and the end of its claim.
@@ -31,14 +31,14 @@ webhook_endpoints = sa.Table(
     sqlite_autoincrement=True,
 )
 
-#: The secrets of endpoints; the one with the largest number is in force.
+#: The secrets of endpoints; the one with the largest number is in use.
 webhook_secrets = sa.Table(
     "webhook_secrets",
     metadata,
     sa.Column("endpoint_id", sa.BigInteger, nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("sealed_secret", sa.LargeBinary, nullable=False),
-    # Set once it was replaced.
+    # Set when it is replaced.
     sa.Column("valid_until", sa.BigInteger),
     sa.PrimaryKeyConstraint("endpoint_id", "number"),
     sqlite_with_rowid=False,
@@ -57,7 +57,7 @@ webhook_deliveries = sa.Table(
     # The attempts since it began to wait.
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_attempt_at", sa.BigInteger),
-    # The first and the last attempt since it began to wait, and what came of the last one.
+    # The first and the last attempt since it began to wait, and the result of the last one.
     sa.Column("first_attempt_at", sa.BigInteger),
     sa.Column("last_attempt_at", sa.BigInteger),
     sa.Column("duration_ms", sa.Integer),
@@ -77,8 +77,8 @@ webhook_deliveries = sa.Table(
     sqlite_autoincrement=True,
 )
 
-#: The moments of licenses that are events already: of each kind the last one, by what it was about (an
-#: expiry, a limit).
+#: The moments of licenses that are already events: the last one of each kind, with its subject (such as an
+#: expiry or a limit).
 license_moments = sa.Table(
     "license_moments",
     metadata,
@@ -91,14 +91,14 @@ license_moments = sa.Table(
 )
 
 
-#: Mails to send, and those of the last weeks. No address, key or code lies here: a mail is rendered when it
-#: is sent, from the IDs in ``subject`` (a JSON object).
+#: Mails to send, and those of the last weeks. The table contains no address, key or code: a mail is rendered
+#: when it is sent, from the IDs in ``subject`` (a JSON object).
 mail_outbox = sa.Table(
     "mail_outbox",
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=True),
     sa.Column("template", sa.String(30), nullable=False),
-    # Of all mails with one such text, one is queued.
+    # Of all mails with the same text, only one is queued.
     sa.Column("unique_text", sa.String(200), nullable=False, unique=True),
     sa.Column("customer_id", sa.BigInteger),
     sa.Column("user_id", sa.BigInteger),
@@ -109,10 +109,10 @@ mail_outbox = sa.Table(
     sa.Column("message_id", sa.String(40), nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
     sa.Column("attempts", sa.BigInteger, nullable=False),
-    # The attempts whose outcome is not known.
+    # The attempts whose outcome is unknown.
     sa.Column("unanswered", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
-    # NULL once it waits no more.
+    # NULL once it no longer waits.
     sa.Column("next_attempt_at", sa.BigInteger),
     sa.Column("finished_at", sa.BigInteger),
     sa.Column("error", sa.String(500)),
@@ -127,7 +127,7 @@ mail_outbox = sa.Table(
     sqlite_autoincrement=True,
 )
 
-#: The vendor's own templates, instead of the built-in ones. Product 0: every product that has none.
+#: The vendor's own templates, which replace the built-in ones. Product 0 is for products without their own.
 mail_templates = sa.Table(
     "mail_templates",
     metadata,
@@ -136,7 +136,7 @@ mail_templates = sa.Table(
     sa.Column("language", sa.String(35), nullable=False),
     sa.Column("subject", sa.String(500), nullable=False),
     sa.Column("text", sa.Text, nullable=False),
-    # Empty: it is made from the text.
+    # If empty, it is made from the text.
     sa.Column("html", sa.Text, nullable=False),
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("updated_by", sa.BigInteger),

@@ -33,14 +33,14 @@ users = Table(
     Column("last_signed_in_at", BigInteger),
     Column("language", String(35)),
     Column("email", String(320)),
-    # The account at the company's provider with which the user signs in.
+    # The account at the company's identity provider with which the user signs in.
     Column("issuer", String(500)),
     Column("subject", String(255)),
     Index(None, "issuer", "subject", unique=True),
     sqlite_autoincrement=True,
 )
 
-#: The filters of lists that users have saved under a name.
+#: Filters of lists that users saved under a name.
 saved_views = Table(
     "saved_views",
     metadata,
@@ -51,7 +51,7 @@ saved_views = Table(
     sqlite_with_rowid=False,
 )
 
-#: Links with which users set a password, once; this table has the SHA-256 of their tokens.
+#: Links with which users set a password, once; the table has the SHA-256 of their tokens.
 invitations = Table(
     "invitations",
     metadata,
@@ -62,7 +62,7 @@ invitations = Table(
     sqlite_with_rowid=False,
 )
 
-#: Sessions of the administration pages. The browser has the token, this table its SHA-256.
+#: Sessions of the administration pages. The browser has the token, the table its SHA-256.
 sessions = Table(
     "sessions",
     metadata,
@@ -85,15 +85,15 @@ second_factors = Table(
     Column("user_id", BigInteger, autoincrement=False, nullable=False),
     Column("sealed_secret", LargeBinary, nullable=False),
     Column("enabled_at", BigInteger, nullable=False),
-    # The time step of the last code that was accepted: no code is accepted twice.
+    # The time step of the last accepted code: no code is accepted twice.
     Column("last_step", BigInteger, nullable=False),
-    # The number of wrong codes since the last right one.
+    # The number of wrong codes since the last correct one.
     Column("failed_attempts", BigInteger, nullable=False),
     PrimaryKeyConstraint("user_id"),
     sqlite_with_rowid=False,
 )
 
-#: The SHA-256 of codes that replace the app's, once each.
+#: The SHA-256 of codes that replace the app's codes, each once.
 recovery_codes = Table(
     "recovery_codes",
     metadata,

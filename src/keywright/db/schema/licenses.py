@@ -1,4 +1,4 @@
-"""The tables of licenses and of what belongs to one: each leads with the license."""
+"""The tables of licenses and their parts: the primary key of each begins with the license."""
 
 import sqlalchemy as sa
 
@@ -26,31 +26,31 @@ licenses = sa.Table(
     sa.Column("created_by", sa.BigInteger),
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("updated_by", sa.BigInteger),
-    # The number of its deactivated activations, which bounds what is read and deleted without counting them.
+    # The number of deactivated activations, which bounds what is read and deleted without a count.
     sa.Column("deactivated_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     # A JSON object; its bounds are those of ``parsing.parse_metadata``.
     sa.Column("metadata", sa.Text),
     sa.Column("policy_id", sa.BigInteger),
     # A JSON object: the terms that are not the default and have no column of their own.
     sa.Column("terms", sa.Text),
-    # A JSON object: the order's source, ID, line and index; NULL for orders with a number alone.
+    # A JSON object: the order's source, ID, line and index; NULL for an order that is just a number.
     sa.Column("order_details", sa.Text),
-    # The order's ID, where it is not a number.
+    # The order's ID, if it is not a number.
     sa.Column("order_ref", sa.String(255)),
-    # The SHA-256 of the order's details, where they have a line: no two licenses are of one order line.
+    # The SHA-256 of the order's details, if there is a line: one license per order line.
     sa.Column("order_line_hash", sa.LargeBinary(32)),
     # Blind indexes of the key's last four characters, and of the key in upper case without dashes.
     sa.Column("key_end", sa.BigInteger),
     sa.Column("key_folded", sa.BigInteger),
-    # What another system of the vendor calls it.
+    # The ID in another system of the vendor.
     sa.Column("external_id", sa.String(255)),
-    # How many units it was sold for.
+    # The number of units sold.
     sa.Column("quantity", sa.BigInteger, nullable=False, server_default=sa.text("1")),
-    # A JSON object: of terms that were set by hand, the values that a rule last wrote.
+    # A JSON object: for terms set by hand, the values that a rule last wrote.
     sa.Column("rule_terms", sa.Text),
-    # A blind index of the key's first eight characters; NULL until the projection has come by.
+    # A blind index of the key's first eight characters; NULL until the projection fills it.
     sa.Column("key_start", sa.BigInteger),
-    # The number of its active activations that take no place.
+    # The number of active activations that take no place.
     sa.Column("uncounted_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
@@ -75,7 +75,8 @@ licenses = sa.Table(
     partial_index("ix_licenses_key_start", "key_start", where="key_start IS NOT NULL"),
 )
 
-#: When licenses were changed, as events record some moments later: the index that ``licenses`` must not have.
+#: When licenses were changed, as projected from events shortly afterwards: the index that ``licenses`` must
+#: not have.
 license_updates = sa.Table(
     "license_updates",
     metadata,
@@ -100,11 +101,11 @@ activations = sa.Table(
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("updated_at", sa.BigInteger),
     sa.Column("deactivated_at", sa.BigInteger),
-    # What a device states about itself; NULL for activations over v2.
+    # What a device reports about itself; NULL for activations over v2.
     sa.Column("fingerprint", sa.String(256)),
     sa.Column("platform", sa.String(255)),
     sa.Column("app_version", sa.String(255)),
-    # What was signed for the device is good no longer than this; NULL until it has called over v3.
+    # The latest expiry of what was signed for the device; NULL until it has called over v3.
     sa.Column("offline_until", sa.BigInteger),
     # Whether it takes a place; a site on a host that the terms do not count takes none.
     sa.Column("is_counted", sa.SmallInteger, nullable=False, server_default=sa.text("1")),
@@ -113,7 +114,7 @@ activations = sa.Table(
     partial_index(
         "ix_activations_deactivated", "license_id", "deactivated_at", "id", where="deactivated_at IS NOT NULL"
     ),
-    # A device has one place.
+    # A device has at most one place.
     partial_index(
         "ix_activations_fingerprint",
         "license_id",
@@ -135,28 +136,28 @@ last_seen = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The number of leases of a license that are counted, and the upper bound of that: the limit, or what was
-#: held when the limit was lowered. Taking a lease never writes the bound.
+#: The number of a license's counted leases, and its upper bound: the limit, or the number held when the limit
+#: was lowered. Taking a lease never writes the bound.
 lease_counters = sa.Table(
     "lease_counters",
     metadata,
     sa.Column("license_id", sa.BigInteger, autoincrement=False, nullable=False),
     sa.Column("held", sa.BigInteger, nullable=False),
     sa.Column("places", sa.BigInteger, nullable=False),
-    # Until when a holder whose lease the customer has ended may get none.
+    # Until then, a holder whose lease the customer ended may be barred.
     sa.Column("barred_until", sa.BigInteger),
     sa.PrimaryKeyConstraint("license_id"),
     sa.CheckConstraint("held >= 0 AND held <= places", name="within_places"),
     sqlite_with_rowid=False,
 )
 
-#: Leases: those that are held, and the last of those that ended without being released.
+#: Leases: those that are held, and the latest of those that ended without being released.
 leases = sa.Table(
     "leases",
     metadata,
     sa.Column("license_id", sa.BigInteger, nullable=False),
     sa.Column("lease_id", sa.String(32), nullable=False),
-    # The device's activation; 0 without a device, a number below 0 for a device that has no activation.
+    # The device's activation; 0 without a device, negative for a device that has no activation.
     sa.Column("activation_id", sa.BigInteger, nullable=False),
     sa.Column("holder", sa.String(255), nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
@@ -164,18 +165,18 @@ leases = sa.Table(
     sa.Column("expires_at", sa.BigInteger, nullable=False),
     # Set when an ended lease is no longer counted.
     sa.Column("ended_at", sa.BigInteger),
-    # Until when its holder gets none, because the customer has ended it.
+    # Until then, the holder gets no lease, because the customer ended this one.
     sa.Column("barred_until", sa.BigInteger),
     sa.PrimaryKeyConstraint("license_id", "lease_id"),
     partial_index("ix_leases_expires_at", "license_id", "expires_at", where="ended_at IS NULL"),
     partial_index("ix_leases_ended_at", "license_id", "ended_at", where="ended_at IS NOT NULL"),
-    # The lease of a holder on a device, and those that ended before it.
+    # Finds the lease of a holder on a device, and the leases that ended before it.
     sa.Index("ix_leases_holder", "license_id", "activation_id", "holder", "ended_at"),
     sqlite_with_rowid=False,
 )
 
-#: How much of a meter was used in its newest period, by the period's first second; one row for each meter.
-#: What an older version writes has an end that is not after its beginning.
+#: The amount of a meter used in its newest period, with the period's first second; one row per meter. In rows
+#: that an older version writes, the end is not after the beginning.
 meter_usage = sa.Table(
     "meter_usage",
     metadata,
@@ -190,9 +191,8 @@ meter_usage = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: How much of a meter was used in a period from before that, or in one that is closed; also of licenses that
-#: were deleted. The limit, product and customer are those of the moment at which it was closed, or at which
-#: the license was deleted.
+#: The amount of a meter used in an earlier or a closed period, also for deleted licenses. The limit, product
+#: and customer are those at the moment the period was closed or the license deleted.
 past_usage = sa.Table(
     "past_usage",
     metadata,
@@ -212,7 +212,7 @@ past_usage = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: Devices that were new to a license whose terms limit how many new devices may come.
+#: Devices that were new to a license whose terms limit the number of new devices.
 new_devices = sa.Table(
     "new_devices",
     metadata,
@@ -223,8 +223,8 @@ new_devices = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The last calls about a license that were refused, from 0; calls like each other are one row. Written some
-#: seconds late.
+#: The last refused calls about a license, numbered from 0; equal calls share one row. Written some seconds
+#: late.
 refusals = sa.Table(
     "refusals",
     metadata,
@@ -244,7 +244,7 @@ refusals = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: What people have written about a license.
+#: Notes that people have written about a license.
 license_notes = sa.Table(
     "license_notes",
     metadata,
@@ -265,7 +265,7 @@ license_tags = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: License keys that were replaced.
+#: License keys that have been replaced.
 rotated_keys = sa.Table(
     "rotated_keys",
     metadata,
@@ -278,8 +278,8 @@ rotated_keys = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: Licenses that were deleted, and can be restored for a while: sealed JSON of the license with what
-#: belonged to it. Nothing but undo reads it.
+#: Deleted licenses that can be restored for a while: sealed JSON of the license with what belonged to it.
+#: Read only by undo.
 deleted_licenses = sa.Table(
     "deleted_licenses",
     metadata,

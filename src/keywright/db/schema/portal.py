@@ -1,11 +1,11 @@
-"""The tables of the customer's portal."""
+"""The tables of the customer portal."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table, Text
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
-#: Sign-ins that were asked for by e-mail. The code is derived from the ID, which is random. Those for unknown
-#: addresses have the negative number of a group of such addresses.
+#: Sign-ins requested by e-mail. The code is derived from the ID, which is random. For an unknown address, the
+#: customer is the negative number of a group of such addresses.
 portal_sign_ins = Table(
     "portal_sign_ins",
     metadata,
@@ -13,7 +13,7 @@ portal_sign_ins = Table(
     Column("customer_id", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("wrong_codes", BigInteger, nullable=False),
-    # Of one for an address without a customer: where a code was mailed to.
+    # For an address without a customer: the address to which a code was mailed.
     Column("sealed_email", LargeBinary),
     PrimaryKeyConstraint("id"),
     Index(None, "customer_id"),
@@ -21,7 +21,7 @@ portal_sign_ins = Table(
     sqlite_with_rowid=False,
 )
 
-#: Links that sign a customer in, once. The vendor has the token, this table its SHA-256.
+#: Links that sign a customer in, once. The vendor has the token, the table its SHA-256.
 portal_links = Table(
     "portal_links",
     metadata,
@@ -34,7 +34,7 @@ portal_links = Table(
     sqlite_with_rowid=False,
 )
 
-#: Sessions of customers. The browser has the token, this table its SHA-256.
+#: Sessions of customers. The browser has the token, the table its SHA-256.
 portal_sessions = Table(
     "portal_sessions",
     metadata,
@@ -48,8 +48,8 @@ portal_sessions = Table(
     sqlite_with_rowid=False,
 )
 
-#: Removals: devices that customers have freed, for as many days as the terms count. The database keeps the
-#: names of the first schema.
+#: Devices that customers removed, for as many days as the terms count. The names in the database are those of
+#: the first schema.
 portal_removals = Table(
     "portal_releases",
     metadata,
@@ -60,7 +60,8 @@ portal_removals = Table(
     sqlite_with_rowid=False,
 )
 
-#: The last claim of each license: who became its customer with its key. It holds while they are the customer.
+#: The last claim of each license: the customer who claimed it with its key. It holds while that is the
+#: customer.
 license_claims = Table(
     "license_claims",
     metadata,
@@ -71,8 +72,8 @@ license_claims = Table(
     sqlite_with_rowid=False,
 )
 
-#: Licenses that a customer offers to another one, and those that changed hands so. An offer that was not
-#: accepted is deleted when it is over.
+#: Offers of licenses to another customer, and completed transfers. An offer that was not accepted is deleted
+#: after it has expired.
 license_transfers = Table(
     "license_transfers",
     metadata,
@@ -83,7 +84,7 @@ license_transfers = Table(
     Column("offered_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("accepted_at", BigInteger),
-    # Of an offer: when it was canceled or declined.
+    # When the offer was canceled or declined.
     Column("ended_at", BigInteger),
     Column("undone_at", BigInteger),
     Index(None, "license_id"),
@@ -93,7 +94,7 @@ license_transfers = Table(
     sqlite_autoincrement=True,
 )
 
-#: The look of the portal and of mails: one row, with ID 1. ``links`` is a JSON array of texts and addresses.
+#: The look of the portal and of mails: one row, with ID 1. ``links`` is a JSON array of texts and URLs.
 brand = Table(
     "brand",
     metadata,

@@ -11,16 +11,16 @@ events = sa.Table(
     sa.Column("id", Id, primary_key=True, autoincrement=True),
     sa.Column("occurred_at", sa.BigInteger, nullable=False),
     sa.Column("name", sa.String(40), nullable=False),
-    # No foreign key: events outlive their license. 0: not about a license.
+    # No foreign key: events outlive their license. 0 if it is not about a license.
     sa.Column("license_id", sa.BigInteger, nullable=False),
     sa.Column("activation_id", sa.BigInteger),
     sa.Column("actor", sa.String(80), nullable=False),
     sa.Column("ip_address", sa.String(45), nullable=False),
     sa.Column("details", sa.Text),
-    # The customer that the event itself is about, and not a license.
+    # The customer that the event itself is about, rather than its license.
     sa.Column("customer_id", sa.BigInteger),
     sa.Index(None, "license_id"),
-    # Activations are not in it, and pay nothing for it.
+    # Events of activations are not in this index, so they do not pay for it.
     partial_index("ix_events_customer_id", "customer_id", "id", where="customer_id IS NOT NULL"),
     sqlite_autoincrement=True,
 )
@@ -33,7 +33,8 @@ idempotency_records = sa.Table(
     sa.Column("status", sa.SmallInteger, nullable=False),
     sa.Column("sealed_body", sa.LargeBinary, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
-    #: A hash of the license key where the caller has nothing else, to keep only so much of it; 0 for others.
+    #: A hash of the license key if the caller has no other credentials, to limit what is stored for it; 0 for
+    #: other callers.
     sa.Column("owner", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.PrimaryKeyConstraint("scope"),
     sa.Index(None, "created_at"),
@@ -41,10 +42,10 @@ idempotency_records = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# Projections of the events, updated some seconds after them, so that an activation need not write them.
+# Projections of the events, updated some seconds later, so that activations do not have to write them.
 
 #: The terms by which a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
-#: address, ``d`` and a device's fingerprint, with the activation's ID; ``full`` and ``unused``, with 0.
+#: address, ``d`` and a device's fingerprint, each with the activation's ID; ``full`` and ``unused``, with 0.
 #: Compared byte by byte.
 search_terms = sa.Table(
     "search_terms",
@@ -59,7 +60,7 @@ search_terms = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The number of events of a name on a day (counted from 1970-01-01 UTC).
+#: The number of events with a name on a day (days since 1970-01-01 UTC).
 daily_counts = sa.Table(
     "daily_counts",
     metadata,
@@ -70,7 +71,8 @@ daily_counts = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The same of the licenses of a product; validations and refusals since this table exists.
+#: The number of events of a product's licenses, by name and day; validations and refusals since this table
+#: exists.
 daily_product_counts = sa.Table(
     "daily_product_counts",
     metadata,
@@ -82,10 +84,11 @@ daily_product_counts = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The figures of the reports. ``kind`` is ``month`` (of product ``subject_id``, 0: of all licenses; the day
-#: is the first of the month), ``version`` (the active devices of the product on the day; the name is the
+#: The figures of the reports. ``kind`` is ``month`` (of product ``subject_id``, or 0 for all licenses; the
+#: day is the first of the month), ``version`` (the active devices of the product on the day; the name is the
 #: version, the platform and within how many days they were seen, separated by tabs), ``norm`` (what the
-#: licenses of policy ``subject_id`` have, 0: of none) or ``license`` (what license ``subject_id`` has more).
+#: licenses of policy ``subject_id`` have, 0 for no policy) or ``license`` (the unusual numbers of license
+#: ``subject_id``).
 report_counts = sa.Table(
     "report_counts",
     metadata,
@@ -98,8 +101,8 @@ report_counts = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The events that the figures of months consist of: the ``name`` of a figure of product ``subject_id``, 0 for
-#: all licenses, in the month whose first day is ``day``; and, as ``lapsed``, expiries that were not renewed.
+#: The events that make up the monthly figures: the ``name`` of a figure of product ``subject_id``, 0 for all
+#: licenses, in the month that begins on ``day``; and as ``lapsed``, the expiries that were not renewed.
 report_events = sa.Table(
     "report_events",
     metadata,
@@ -149,16 +152,16 @@ jobs = sa.Table(
     sa.Column("created_by", sa.BigInteger, nullable=False),
     sa.Column("started_at", sa.BigInteger),
     sa.Column("finished_at", sa.BigInteger),
-    # The server process that works on it, and the end of its claim.
+    # The server process that runs it, and the end of its claim.
     sa.Column("claimed_by", sa.String(40)),
     sa.Column("claimed_until", sa.BigInteger),
-    # Only of unfinished jobs: every server process looks for work every second.
+    # Only unfinished jobs: every server process looks for work every second.
     partial_index("ix_jobs_unfinished", "id", where="finished_at IS NULL"),
     sqlite_autoincrement=True,
 )
 
-#: The licenses that a job has made or changed. ``changes`` is a JSON array of what it did to each, the last
-#: change first, so that it can be undone.
+#: The licenses that a job made or changed. ``changes`` is a JSON array of its changes to each, the last one
+#: first, so that they can be undone.
 job_licenses = sa.Table(
     "job_licenses",
     metadata,
@@ -169,7 +172,7 @@ job_licenses = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The file that a job has made, in chunks; sealed, because it holds license keys.
+#: The file that a job made, in chunks; sealed, because it contains license keys.
 job_file_chunks = sa.Table(
     "job_file_chunks",
     metadata,
@@ -188,7 +191,7 @@ sequences = sa.Table(
     sa.PrimaryKeyConstraint("name"),
 )
 
-#: One row about the database.
+#: A single row about the database.
 installation = sa.Table(
     "installation",
     metadata,
@@ -197,11 +200,11 @@ installation = sa.Table(
     sa.Column("created_at", sa.BigInteger, nullable=False),
     # The oldest revision whose code works with this database; NULL: only the newest.
     sa.Column("oldest_compatible_revision", sa.String(32)),
-    # While the secret is rotated: the secret with which some rows are still sealed.
+    # During a rotation of the secret: the secret with which some rows are still sealed.
     sa.Column("previous_secret_id", sa.String(16)),
 )
 
-#: Settings that administrators have changed in the pages. The environment and files win.
+#: Settings that administrators changed in the pages. The environment and files take precedence.
 stored_settings = sa.Table(
     "stored_settings",
     metadata,
@@ -212,30 +215,30 @@ stored_settings = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The first number of a product or a customer that has none from the vendor's shop.
+#: The first ID of products and customers without an ID from the vendor's shop.
 FIRST_OWN_ID = 1_000_000_000
 
-# The same for PostgreSQL, which has concurrent writers.
+# The sequences for PostgreSQL, which has concurrent writers.
 license_id_seq = sa.Sequence("license_id_seq", metadata=metadata)
 activation_id_seq = sa.Sequence("activation_id_seq", metadata=metadata)
 product_id_seq = sa.Sequence("product_id_seq", start=FIRST_OWN_ID, metadata=metadata)
 customer_id_seq = sa.Sequence("customer_id_seq", start=FIRST_OWN_ID, metadata=metadata)
-#: The kinds of IDs that a sequence gives.
+#: The kinds of IDs that a sequence provides.
 ID_KINDS = ("license", "activation", "product", "customer")
 
 
-#: The keys that sign answers, each with the number of the one before plus 1: two servers cannot both add the
-#: next one. No row is deleted: the first one names the installation.
+#: The keys that sign answers. IDs are consecutive, so that two servers cannot both add the next key. No row
+#: is deleted: the first key identifies the installation.
 signing_keys = Table(
     "signing_keys",
     metadata,
     Column("id", BigInteger, autoincrement=False, nullable=False),
     Column("kid", String(43), nullable=False),
     Column("public_key", String(43), nullable=False),
-    # Empty once the key was withdrawn.
+    # Empty once the key is withdrawn.
     Column("sealed_private_key", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # Nothing that it signed is good at or after this moment.
+    # Nothing that the key signed is valid at or after this moment.
     Column("signed_until", BigInteger, nullable=False),
     Column("withdrawn_at", BigInteger),
     PrimaryKeyConstraint("id"),

@@ -1,4 +1,4 @@
-"""The tables of releases: their files, the tokens of update frameworks, counts; and notices."""
+"""The tables of releases (their files, update tokens, daily counts), and of notices."""
 
 import sqlalchemy as sa
 
@@ -12,7 +12,7 @@ releases = sa.Table(
     sa.Column("version", sa.String(64), nullable=False),
     sa.Column("channel", sa.String(64), nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
-    # The place in the order of the product's versions, from its publishing on.
+    # The position in the order of the product's versions, once it is published.
     sa.Column("rank", sa.BigInteger),
     sa.Column("released_at", sa.BigInteger),
     sa.Column("notes", sa.Text),
@@ -21,7 +21,7 @@ releases = sa.Table(
     # A JSON array of codes.
     sa.Column("entitlements", sa.Text, nullable=False),
     sa.Column("min_from_version", sa.String(64)),
-    # JSON objects; NULL is empty.
+    # JSON objects; NULL means empty.
     sa.Column("requires", sa.Text),
     sa.Column("rollout", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text),
@@ -45,7 +45,8 @@ release_files = sa.Table(
     sa.Column("content_type", sa.String(100)),
     sa.Column("signature", sa.Text),
     sa.Column("url", sa.String(2000)),
-    # What is stored, or is to be stored where stored_at is NULL: hex digits, but sha512, which is base64.
+    # The stored bytes, or those to be stored if stored_at is NULL: hex digits, except sha512, which is
+    # base64.
     sa.Column("size", sa.BigInteger),
     sa.Column("sha256", sa.String(64)),
     sa.Column("sha512", sa.String(88)),
@@ -59,7 +60,7 @@ release_files = sa.Table(
     sqlite_autoincrement=True,
 )
 
-#: Tokens that may ask for updates of one license, and download them.
+#: Tokens that permit checks for updates of one license, and downloads.
 update_tokens = sa.Table(
     "update_tokens",
     metadata,
@@ -67,17 +68,18 @@ update_tokens = sa.Table(
     sa.Column("license_id", sa.BigInteger, nullable=False),
     sa.Column("activation_id", sa.BigInteger),
     sa.Column("token_hash", sa.LargeBinary(32), nullable=False),
-    # The first characters, by which people recognize them.
+    # The first characters, by which people recognize a token.
     sa.Column("prefix", sa.String(12), nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
-    # When it ends, or ended; NULL is never.
+    # When it ends or ended; NULL means never.
     sa.Column("ends_at", sa.BigInteger),
     sa.UniqueConstraint("token_hash", name="uq_update_tokens_token_hash"),
     sa.Index(None, "license_id", "activation_id"),
     sqlite_autoincrement=True,
 )
 
-#: How often a release was checked for, offered and downloaded on a day (days since 1970).
+#: How often programs with a release checked for updates, and how often it was offered and downloaded, on a
+#: day (days since 1970).
 release_counts = sa.Table(
     "release_counts",
     metadata,
@@ -90,7 +92,7 @@ release_counts = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: What users of certain versions of a product are to know.
+#: What users of certain versions of a product should know.
 notices = sa.Table(
     "notices",
     metadata,
@@ -113,8 +115,8 @@ notices = sa.Table(
     sqlite_autoincrement=True,
 )
 
-#: The customers who were found to have an affected device, when, and what became of the mail to them. After
-#: an erasure, customer_id and email are NULL.
+#: The customers who were found to have an affected device, when, and the state of the mail to them. After an
+#: erasure, customer_id and email are NULL.
 notice_recipients = sa.Table(
     "notice_recipients",
     metadata,
@@ -122,7 +124,7 @@ notice_recipients = sa.Table(
     sa.Column("notice_id", sa.BigInteger, nullable=False),
     sa.Column("customer_id", sa.BigInteger),
     sa.Column("email", sa.String(320)),
-    # A version of theirs that is affected.
+    # An affected version that the customer uses.
     sa.Column("app_version", sa.String(255), nullable=False),
     sa.Column("state", sa.String(12), nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),

@@ -1,4 +1,4 @@
-"""The tables of connections to shops, of the events that shops sent, and of what these report."""
+"""The tables of connections to shops, of the events that shops sent, and of the sales in these events."""
 
 import sqlalchemy as sa
 
@@ -11,7 +11,7 @@ connections = sa.Table(
     sa.Column("shop", sa.String(20), nullable=False),
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("sealed_secret", sa.LargeBinary, nullable=False),
-    # Sealed nothing without an API key.
+    # Sealed empty bytes without an API key.
     sa.Column("sealed_api_key", sa.LargeBinary, nullable=False),
     sa.Column("has_api_key", sa.SmallInteger, nullable=False),
     sa.Column("mode", sa.String(10), nullable=False),
@@ -26,18 +26,18 @@ connections = sa.Table(
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("on_cancel", sa.String(20), nullable=False, server_default="paid_until"),
-    # JSON: an array of the events that the shop was not asked to send; NULL where nobody has asked it.
+    # JSON: an array of the events that the shop is not configured to send; NULL if unknown.
     sa.Column("missing_topics", sa.Text),
-    # When the running subscriptions were last compared with what is held.
+    # When the running subscriptions were last compared with the stored state.
     sa.Column("looked_at", sa.BigInteger),
-    # Names in the metadata of a sale: of the buyer's external ID; JSON: of those that licenses get.
+    # Names in the metadata of a sale: that of the buyer's external ID; and as JSON, those that licenses get.
     sa.Column("external_id_name", sa.String(64)),
     sa.Column("metadata_names", sa.Text, nullable=False, server_default="[]"),
     sqlite_autoincrement=True,
 )
 
-#: What shops sent. ``happened_at`` is the shop's own time, in milliseconds: shops send several events within
-#: a second. The payload is sealed nothing once it was forgotten.
+#: Events that shops sent. ``happened_at`` is the shop's own time, in milliseconds: shops send several events
+#: within a second. After the payload is erased, it is sealed empty bytes.
 shop_events = sa.Table(
     "shop_events",
     metadata,
@@ -53,7 +53,7 @@ shop_events = sa.Table(
     sa.Column("received_at", sa.BigInteger, nullable=False),
     sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("is_forced", sa.SmallInteger, nullable=False),
-    # Of those that wait: not before this moment.
+    # If it waits, not before this moment.
     sa.Column("next_attempt_at", sa.BigInteger),
     sa.Column("customer_id", sa.BigInteger),
     sa.Column("sealed_payload", sa.LargeBinary, nullable=False),
@@ -80,10 +80,10 @@ sold_lines = sa.Table(
     sa.Column("order_ref", sa.String(255), nullable=False),
     sa.Column("line", sa.String(255), nullable=False),
     sa.Column("subscription_ref", sa.String(255)),
-    # The order that gives it its number, "" for the subscription; and that number.
+    # The order that assigns the line's ID ("" for the subscription), and that ID.
     sa.Column("listed_in", sa.String(255), nullable=False),
     sa.Column("listed_as", sa.String(255), nullable=False),
-    # JSON: arrays of the refs of the price, and of the policies.
+    # JSON: arrays of the price's refs, and of the policies' IDs.
     sa.Column("refs", sa.Text, nullable=False),
     sa.Column("policy_ids", sa.Text, nullable=False),
     sa.Column("rule", sa.String(10), nullable=False),
@@ -97,7 +97,7 @@ sold_lines = sa.Table(
     sqlite_with_rowid=False,
 )
 
-#: The licenses that orders made, each with what the shop last reported of it: where the license has another
+#: The licenses that orders made, each with what the shop last reported about it: if the license has another
 #: status or expiry, it was changed by hand. A row outlives its license, so that no order makes it again.
 sold_licenses = sa.Table(
     "sold_licenses",
@@ -110,17 +110,17 @@ sold_licenses = sa.Table(
     sa.Column("subscription_ref", sa.String(255)),
     sa.Column("status", sa.SmallInteger, nullable=False),
     sa.Column("expires_at", sa.BigInteger),
-    # The expiry by the terms, for while the shop names none.
+    # The expiry by the terms, which applies while the shop states none.
     sa.Column("terms_expire_at", sa.BigInteger),
-    # Counts the policies of a bundle: a unit of the line has a license of each.
+    # The index of the policy in a bundle: a unit of the line has one license per policy.
     sa.Column("item", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
-    # NULL for those that were sold before this was kept: that of the license.
+    # NULL for licenses sold before this column existed: then it is that of the license.
     sa.Column("policy_id", sa.BigInteger),
     sa.Column("quantity", sa.BigInteger, nullable=False, server_default=sa.text("1")),
     sa.Column("has_grace", sa.SmallInteger, nullable=False, server_default=sa.text("1")),
-    # Whether the line has fewer licenses now, or others.
+    # Whether the line no longer includes this license, as it now has fewer or others.
     sa.Column("is_over", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
-    # The shop's event that last made, restored or changed it.
+    # The shop's event that last made, restored or changed the license.
     sa.Column("event_id", sa.BigInteger),
     sa.PrimaryKeyConstraint("connection_id", "order_ref", "line", "number", "item"),
     sa.Index(None, "license_id"),
@@ -134,7 +134,7 @@ sold_licenses = sa.Table(
 )
 
 #: Payments: orders, and renewals of subscriptions, with the newest state of the order, of its refund and of
-#: its dispute. Times of the shop are in milliseconds.
+#: its dispute. Times from the shop are in milliseconds.
 payments = sa.Table(
     "payments",
     metadata,
@@ -150,7 +150,7 @@ payments = sa.Table(
     sa.Column("dispute", sa.String(10), nullable=False, server_default="active"),
     sa.Column("dispute_at", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("is_proration", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
-    # JSON: an array of what was stated of the order's lines.
+    # JSON: an array of what the shop stated about the order's lines.
     sa.Column("snapshots", sa.Text),
     sa.PrimaryKeyConstraint("connection_id", "order_ref"),
     partial_index(
@@ -171,15 +171,15 @@ subscriptions = sa.Table(
     sa.Column("subscription_ref", sa.String(255), nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
     sa.Column("state_at", sa.BigInteger, nullable=False),
-    # When it last ended, if it did.
+    # When it last ended, or 0.
     sa.Column("ended_at", sa.BigInteger, nullable=False, server_default=sa.text("0")),
-    # JSON: what was stated of its lines, by part.
+    # JSON: what the shop stated about its lines, by part.
     sa.Column("snapshots", sa.Text),
     sa.PrimaryKeyConstraint("connection_id", "subscription_ref"),
     sqlite_with_rowid=False,
 )
 
-#: Lines of orders that renew or upgrade a license, and what that was before the first of them.
+#: Lines of orders that renew or upgrade a license, and the license's state before the first of them.
 later_purchases = sa.Table(
     "later_purchases",
     metadata,
