@@ -1,7 +1,7 @@
 """A database on a PostgreSQL server: concurrent writers, IDs from sequences, replicas.
 
-One object has one connection for writes and one or two for reads: calls arrive in batches, so more
-connections would only wait for each other.
+An object has one connection for writes and one or two for reads: calls arrive in batches, so more connections
+would only wait for each other.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ _NEXT_IDS = select(func.nextval(bindparam("name"))).select_from(func.generate_se
 
 
 class PostgresStorage:
-    """One database on a server. Any number of processes may ``read`` and ``write`` at once.
+    """A database on a server. Any number of processes may ``read`` and ``write`` concurrently.
 
-    One object is for one ``write`` and one ``read`` at a time, from any thread; callers with several threads
-    ensure that (the desk does).
+    An object serves one ``write`` and one ``read`` at a time, from any thread; callers with several threads
+    must ensure that (the desk does).
     """
 
-    #: Answers come over a network: an event loop waits for them in another thread.
+    #: Answers come over a network: an event loop must wait for them in another thread.
     is_local = False
 
     def __init__(
@@ -54,8 +54,9 @@ class PostgresStorage:
 
     @contextmanager
     def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
-        """Begin a transaction that sees one moment of the database. With ``is_single``, each statement sees
-        its own, which saves two round trips. Raises ``StoreConflict`` and ``StoreUnavailable``.
+        """Begin a transaction that sees a consistent snapshot of the database. With ``is_single``, each
+        statement sees its own, which saves two round trips. Raises ``StoreConflict`` and
+        ``StoreUnavailable``.
         """
         replica = self._replica
         session = None if replica is None else replica.session(self._statements, is_single=is_single)
@@ -68,7 +69,7 @@ class PostgresStorage:
         except Unavailable as fault:
             if replica is None:
                 raise
-            # The retry asks the primary.
+            # The retry reads from the primary.
             replica.set_aside()
             raise StoreConflict(str(fault)) from fault
 
@@ -76,9 +77,9 @@ class PostgresStorage:
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         """Begin a transaction that is durable when the block ends without an exception.
 
-        Raises ``StoreConflict`` when it must be retried, ``StoreUnavailable`` when the server cannot be
-        reached or refuses, ``RejectedByDatabase`` when it rejected a value: in each case nothing was changed.
-        Raises ``FateUnknown`` when the answer to the commit did not arrive.
+        Raises ``StoreConflict`` if it must be retried, ``StoreUnavailable`` if the server cannot be reached
+        or refuses, ``RejectedByDatabase`` if it rejected a value: in each case, nothing was changed. Raises
+        ``FateUnknown`` if the answer to the commit did not arrive.
         """
         try:
             with self._writer.transaction() as connection:
@@ -86,7 +87,7 @@ class PostgresStorage:
                 began = perf_counter()
             self.watch.observe_commit(perf_counter() - began)
         except BaseException:
-            # After a crash, a sequence returns the IDs of transactions that were not committed again.
+            # After a crash, a sequence may return the IDs of uncommitted transactions again.
             self._prefetched.clear()
             raise
 
@@ -96,7 +97,7 @@ class PostgresStorage:
 
     @property
     def key_ring(self) -> KeyRing:
-        """What seals and signs with the installation's secret."""
+        """The key ring that seals and signs with the installation's secret."""
         return self._key_ring
 
     def clone(self) -> "PostgresStorage":
@@ -110,7 +111,9 @@ class PostgresStorage:
         return None if self._replica is None else self._replica.state
 
     def interrupt(self, *, writing: bool) -> None:
-        """Break the connection for writes or those for reads, from another thread; waits then fail."""
+        """Break the connection for writes or those for reads, from another thread; pending waits then
+        fail.
+        """
         for session in (self._writer,) if writing else (self._snapshots, self._statements):
             session.interrupt()
         if self._replica is not None and not writing:
@@ -127,10 +130,10 @@ class PostgresStorage:
 
 
 class _IdGenerator:
-    """Takes IDs from the database's sequences: no two processes get the same.
+    """Generates IDs from the database's sequences: no two processes get the same ID.
 
-    IDs of activations are prefetched, more each time, and ``prefetched`` keeps them from one transaction to
-    the next. IDs of licenses, which people see, are not.
+    IDs of activations are prefetched, in growing amounts, and ``prefetched`` keeps them between transactions.
+    IDs of licenses, which people see, are not prefetched.
     """
 
     def __init__(self, connection: Connection, prefetched: dict[str, list[int]]) -> None:
@@ -152,7 +155,7 @@ class _IdGenerator:
         name = f"{kind}_id_seq"
         last = self._last(name)
         if last is None or last < until:
-            # Altering it keeps others from taking IDs until the end of the transaction; reading it does not.
+            # ALTER keeps others from taking IDs until the end of the transaction; reading does not.
             self._connection.exec_driver_sql(f"ALTER SEQUENCE {name} INCREMENT BY 1")
             last = self._last(name) or 0
         if last < until:
@@ -160,10 +163,12 @@ class _IdGenerator:
         return last
 
     def _last(self, name: str) -> int | None:
-        """The last ID that was taken; None while another transaction that altered the sequence commits."""
+        """Return the last ID that was taken; None while another transaction that altered the sequence
+        commits.
+        """
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {name}"  # noqa: S608
         last: int | None = self._connection.exec_driver_sql(words).scalar()
         return last
 
     def save(self) -> None:
-        """Do nothing: the sequences have saved them."""
+        """Do nothing: the sequences are already saved."""

@@ -1,10 +1,10 @@
-"""Reads from replicas, which never show the past.
+"""Reads from replicas, without stale data.
 
 Before a replica answers, it must have replayed everything that was durable on the primary when the query
-came: the answer shows every change that was acknowledged to any caller before. The primary is asked for its
-position once for each batch, which costs it next to nothing. When a replica does not get that far in a few
-milliseconds, the primary answers. One that is far behind, or behind again and again, is set aside for some
-seconds, so that questions do not wait for it in vain.
+arrived: the answer includes every change that was acknowledged to any caller before. The primary is asked for
+its position once per batch, which is cheap. If a replica does not get that far within a few milliseconds, the
+primary answers. A replica that is far behind, or behind repeatedly, is set aside for some seconds, so that
+queries do not wait for it.
 """
 
 import logging
@@ -22,29 +22,29 @@ _POSITION = text(
     "SELECT lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int "
     "FROM pg_current_wal_flush_lsn() AS lsn"
 )
-#: Whether the replica has replayed up to there, and how old its latest transaction is, in milliseconds; NULL
-#: on a primary. A replica that streams from no server, or follows another timeline (which only some roles may
-#: see), may have diverged after a failover.
+#: Whether the replica has replayed up to this position, and the age of its latest transaction in
+#: milliseconds; NULL on a primary. A replica that streams from no server, or follows another timeline (which
+#: only some roles may see), may have diverged after a failover.
 _PROGRESS = text(
     "SELECT pg_last_wal_replay_lsn() >= CAST(:position AS pg_lsn) AND EXISTS ("
     "SELECT 1 FROM pg_stat_wal_receiver WHERE coalesce(received_tli = :timeline, true)), "
     "1000 * extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())"
 )
-#: How often a replica is checked for a batch, and the time between two checks, in seconds.
+#: How often a replica is checked per batch, and the time between two checks, in seconds.
 _MAX_CHECKS = 4
 _CHECK_INTERVAL = 0.001
-#: A replica that was behind this often in a row is set aside.
+#: A replica that was behind this many times in a row is set aside.
 MAX_BEHIND = 5
-#: How long it is set aside, in seconds: each time twice as long as before.
+#: How long a replica is set aside, in seconds; the time doubles with each failure.
 MIN_PAUSE, MAX_PAUSE = 1.0, 30.0
-#: How long an answer of a replica may take, in seconds.
+#: The timeout for an answer of a replica, in seconds.
 _TIMEOUT = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class Availability:
-    """Whether a replica is asked. One that is set aside is tried again with one question after a pause.
+    """Whether a replica is used. One that is set aside is tried again with a single query after a pause.
     ``now`` is the monotonic clock in seconds.
     """
 
@@ -56,23 +56,23 @@ class Availability:
         self._times_behind = 0
 
     def may_ask(self, now: float) -> bool:
-        """Whether to ask the replica for the next question."""
+        """Whether to use the replica for the next query."""
         return not self.is_aside or now >= self._not_before
 
     def note_answer(self) -> None:
-        """The replica has everything."""
+        """Note that the replica is up to date."""
         if self.is_aside:
             log.log(self._log_level, "the replica answers questions again")
         self.is_aside, self._pause, self._times_behind = False, MIN_PAUSE, 0
 
     def note_behind(self, now: float, *, is_far: bool) -> None:
-        """The replica is behind; ``is_far`` when by more than the limit."""
+        """Note that the replica is behind; ``is_far`` if by more than the limit."""
         self._times_behind += 1
         if self.is_aside or is_far or self._times_behind >= MAX_BEHIND:
             self._set_aside(now, "is behind")
 
     def note_failure(self, now: float) -> None:
-        """The replica cannot be used."""
+        """Note that the replica cannot be used."""
         self._set_aside(now, "does not answer")
 
     def _set_aside(self, now: float, reason: str) -> None:
@@ -83,10 +83,10 @@ class Availability:
 
 
 class Replica:
-    """One of the servers that the URL names; libpq chooses."""
+    """One of the servers in the URL; libpq chooses."""
 
     def __init__(self, url: str, *, lag_limit: int, availability: Availability | None = None) -> None:
-        """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for a URL that cannot be used."""
+        """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for an invalid URL."""
         self._url = url
         self._lag_limit = lag_limit
         self._availability = availability or Availability()
@@ -98,11 +98,11 @@ class Replica:
 
     @property
     def state(self) -> ReplicaState:
-        """Whether it is set aside, and how far it was behind when it was checked last."""
+        """Whether it is set aside, and how far it was behind at the last check."""
         return ReplicaState(self._availability.is_aside, self._lag_seconds)
 
     def session(self, primary: Session, *, is_single: bool) -> Session | None:
-        """Return a session on the replica, or None when it has not replayed up to the primary's position.
+        """Return a session on the replica, or None if it has not replayed up to the primary's position.
 
         Raises the errors of a query on the primary.
         """
@@ -110,7 +110,7 @@ class Replica:
             return None
         with primary.transaction() as connection:
             position, timeline = connection.execute(_POSITION).one()
-        # The session that will answer is the one that is checked: two sessions may be on different servers.
+        # The session that is checked must be the one that answers: two sessions may be on different servers.
         session = self._statements if is_single else self._snapshots
         try:
             has_replayed = self._has_replayed(session, {"position": position, "timeline": timeline})
@@ -123,12 +123,12 @@ class Replica:
         return session
 
     def set_aside(self) -> None:
-        """Do not use the replica for a while: it failed."""
+        """Stop using the replica for a while: it failed."""
         self._availability.note_failure(time.monotonic())
 
     def clone(self) -> "Replica":
         """Return another object on the same replica, with its own connections, for another thread."""
-        # libpq may choose another server for it, which is judged by itself; the log is about the first one.
+        # libpq may choose another server for it, which is judged separately; the log is about the first one.
         quiet = Availability(log_level=logging.DEBUG)
         return Replica(self._url, lag_limit=self._lag_limit, availability=quiet)
 
@@ -147,7 +147,7 @@ class Replica:
         for check in range(_MAX_CHECKS):
             if check:
                 time.sleep(_CHECK_INTERVAL)
-            # Each check is a transaction of its own: the query after it sees at least what it saw.
+            # Each check is a transaction of its own: the query after it sees at least the same state.
             with session.transaction() as connection:
                 has_replayed, lag = connection.execute(_PROGRESS, position).one()
             self._lag_seconds = 0.0 if has_replayed else None if lag is None else float(lag) / 1000

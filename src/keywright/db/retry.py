@@ -1,4 +1,4 @@
-"""Transactions, retried when the database asks for that."""
+"""Transactions, with retries if the database requires them."""
 
 import random
 import time
@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 from keywright.core.errors import LockTimeout, StoreConflict
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
-#: How often a transaction is retried before its error is raised: while that goes quickly, and where each try
-#: takes long, such as to connect again.
+#: How often a transaction is retried before its error is raised: while retries are quick, and if each attempt
+#: takes long, such as reconnecting.
 MAX_RETRIES, MAX_SLOW_RETRIES = 9, 5
-#: The longest time of quick retries, in seconds.
+#: The time within which retries count as quick, in seconds.
 _QUICK = 3.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.005, 0.16
 
@@ -23,18 +23,20 @@ class Transactions(Protocol):
     """A storage."""
 
     def read(self, *, is_single: bool = False) -> AbstractContextManager[ReadTransaction]:
-        """Begin a transaction that sees one moment or, with ``is_single``, one for each statement."""
+        """Begin a transaction that sees one snapshot or, with ``is_single``, one per statement."""
 
     def write(self, *, wait: float | None = None) -> AbstractContextManager[WriteTransaction]:
-        """Begin a transaction that changes rows, after at most ``wait`` seconds; None is the usual limit."""
+        """Begin a transaction that changes rows, after waiting at most ``wait`` seconds; None is the default
+        limit.
+        """
 
 
 def with_retries(transact: Callable[[], Result]) -> Result:
-    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most nine times, or
-    five when that takes more than three seconds; not after a ``LockTimeout``, which has waited already.
+    """Return the result of ``transact``. After a ``StoreConflict``, it is retried up to nine times, or five
+    if that takes more than three seconds; not after a ``LockTimeout``, which has already waited.
 
-    Pauses are of random length, so that transactions that collided do not collide again: at most 5 ms, and
-    twice as long each time, up to 160 ms.
+    Backoff is random, so that transactions that collided do not collide again: at most 5 ms, doubling with
+    each retry up to 160 ms.
     """
     quick_until, retries = time.monotonic() + _QUICK, 0
     while True:
@@ -52,7 +54,7 @@ def with_retries(transact: Callable[[], Result]) -> Result:
 def run_write(
     storage: Transactions, work: Callable[[WriteTransaction], Result], *, wait: float | None = None
 ) -> Result:
-    """Run ``work`` in a transaction and return what it returns, durably; retry it if it was rolled back."""
+    """Run ``work`` in a durable transaction and return its result; retry if it was rolled back."""
 
     def transact() -> Result:
         with storage.write(wait=wait) as tx:
@@ -64,9 +66,9 @@ def run_write(
 def run_read(
     storage: Transactions, query: Callable[[ReadTransaction], Result], *, is_single: bool = False
 ) -> Result:
-    """Run ``query`` in a transaction and return what it returns; retry it when the connection broke.
+    """Run ``query`` in a transaction and return its result; retry if the connection broke.
 
-    With ``is_single``, its statements need not agree with each other, which may be faster.
+    With ``is_single``, its statements may see different snapshots, which can be faster.
     """
 
     def transact() -> Result:

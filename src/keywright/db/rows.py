@@ -1,4 +1,4 @@
-"""Values in rows, tables each of whose rows is one struct, and pages of a list by keyset."""
+"""Conversion of values in rows, tables in which each row is one struct, and keyset pagination."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -31,23 +31,23 @@ from keywright.db.bulk import Values
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 
-# Many rows have the same times (one batch, one import), and converting them is the slowest part of reading or
-# writing a row.
+# Many rows have the same times (of one batch, one import), and converting them is the slowest part of reading
+# or writing a row.
 @lru_cache(maxsize=8192)
 def to_datetime(seconds: int) -> datetime:
-    """The time that many seconds after 1970-01-01 UTC."""
+    """Return the time that many seconds after 1970-01-01 UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 @lru_cache(maxsize=8192)
 def to_seconds(time: datetime) -> int:
-    """Whole seconds since 1970-01-01 UTC."""
+    """Return whole seconds since 1970-01-01 UTC."""
     return int(time.timestamp())
 
 
 @lru_cache(maxsize=8192)
 def to_optional_seconds(time: datetime | None) -> int | None:
-    """Whole seconds since 1970-01-01 UTC, or None for None."""
+    """Return whole seconds since 1970-01-01 UTC, or None for None."""
     return None if time is None else int(time.timestamp())
 
 
@@ -56,28 +56,28 @@ _NEVER = 2**63 - 1
 
 
 def due_spans(now: datetime, longest: timedelta) -> tuple[tuple[int, int], ...]:
-    """The spans, in seconds and without their beginnings, of moments that are due: those up to now, and those
-    after the ``longest`` pause there is, which a clock that was ahead has written.
+    """Return the spans, in seconds and without their beginnings, of moments that are due: up to now, and
+    further ahead than the ``longest`` pause, as a wrong clock has written them.
     """
     return (-1, to_seconds(now)), (to_seconds(now + longest), _NEVER)
 
 
-#: The moment of a look, in seconds: a parameter of its statement.
+#: The current moment, in seconds: a parameter of the statement.
 NOW = bindparam("now", type_=BigInteger)
 
 
 def is_due(at: ColumnElement[Any], longest: timedelta) -> ColumnElement[bool]:
-    """Whether a moment lies in one of the ``due_spans`` at ``NOW``."""
+    """Whether a moment is in one of the ``due_spans`` at ``NOW``."""
     return or_(at <= NOW, at > NOW + int(longest.total_seconds()))
 
 
 def to_json(value: Mapping[str, Any] | None) -> str | None:
-    """JSON text, or None for None."""
+    """Return JSON text, or None for None."""
     return None if value is None else msgspec.json.encode(value).decode()
 
 
 def to_columns(struct: msgspec.Struct) -> Values:
-    """The fields of a struct as columns of its table, without the ID."""
+    """Return the fields of a struct as columns of its table, without the ID."""
     return {
         name: to_seconds(value) if isinstance(value, datetime) else value
         for name, value in msgspec.structs.asdict(struct).items()
@@ -86,7 +86,7 @@ def to_columns(struct: msgspec.Struct) -> Values:
 
 
 def with_datetimes(row: Row[Any]) -> Values:
-    """A row by column, with datetimes in the columns that end in ``_at`` or ``_until``."""
+    """Return a row by column, with datetimes in the columns that end in ``_at`` or ``_until``."""
     return {
         name: to_datetime(value) if name.endswith(("_at", "_until")) and value is not None else value
         for name, value in row._mapping.items()
@@ -99,8 +99,8 @@ Item = TypeVar("Item")
 def read_page(
     tx: ReadTransaction, query: Select[Any], paging: Paging, convert: Callable[[Row[Any]], Item]
 ) -> ItemPage[Item]:
-    """A page of what ``query``, which has no order, selects from a table with the column ``id``. An index on
-    the column by which the list is sorted, and the id, keeps it fast.
+    """Return a page of the rows of ``query``, which has no order and selects from a table with the column
+    ``id``. An index on the sort column and the ID keeps it fast.
     """
     columns = query.selected_columns
     order = (columns[paging.sort.removeprefix("-")], columns["id"])
@@ -120,17 +120,17 @@ def _count(tx: ReadTransaction, query: Select[Any]) -> int:
 
 Model = TypeVar("Model", bound=Struct)
 
-#: The parameters of a list that are no filters.
+#: The parameters of a list that are not filters.
 _OF_ANY_LIST = frozenset({*ListQuery.__struct_fields__, "sort"})
 
 
 class Records(Generic[Model]):
-    """The statements about a table with the columns of ``model``; ``id`` is the key. Lists are JSON
-    in it, and so are objects; an empty object is NULL.
+    """The statements for a table with the columns of ``model``; ``id`` is the key. Lists and objects are
+    stored as JSON; an empty object is stored as NULL.
     """
 
     def __init__(self, table: Table, model: type[Model], product_column: str = "id") -> None:
-        """``product_column`` has the product whose API key may see a row."""
+        """``product_column`` has the product whose API keys may see a row."""
         self.table, self.product_column = table, product_column
         self._model = model
         self.columns = [table.c[name] for name in model.__struct_fields__]
@@ -140,7 +140,7 @@ class Records(Generic[Model]):
         self._locked = self._by_id.with_for_update()
         split = {one.name: split_type(one.type) for one in fields(model)}
         kinds = {name: strip_annotations(kind) for name, (kind, _) in split.items()}
-        #: What a decoded column is where it is NULL.
+        #: The value of a decoded column that is NULL.
         self._empty: dict[str, Any] = {
             name: None if is_nullable else {} for name, (_, is_nullable) in split.items()
         }
@@ -149,7 +149,7 @@ class Records(Generic[Model]):
             for name, kind in kinds.items()
             if get_origin(kind) in (list, dict, tuple, Mapping) or is_struct(kind)
         }
-        #: Those that are stored in another type than the struct has.
+        #: The fields that are stored with another type.
         self._converters = {
             name: kind
             for name, kind in kinds.items()
@@ -157,23 +157,23 @@ class Records(Generic[Model]):
         }
 
     def find(self, tx: ReadTransaction, id: int) -> Model | None:
-        """The one with this ID."""
+        """Return the object with this ID."""
         return tx.first(self._by_id, self.of_row, id=id)
 
     def find_by(self, tx: ReadTransaction, column: str, value: Any) -> Model | None:
-        """The one with this value in a column that is unique."""
+        """Return the object with this value in a unique column."""
         return tx.first(self.all.where(self.condition(column, value)), self.of_row)
 
     def list_all(self, tx: ReadTransaction) -> list[Model]:
-        """Every one, the oldest first: of a table that has few."""
+        """Return all objects, oldest first; for small tables."""
         return [self.of_row(row) for row in tx.connection.execute(self.all.order_by(self.table.c.id))]
 
     def lock(self, tx: WriteTransaction, id: int) -> Model | None:
-        """The one with this ID, locked until the end of the transaction."""
+        """Return the object with this ID, locked until the end of the transaction."""
         return tx.first(self._locked, self.of_row, id=id)
 
     def list_page(self, tx: ReadTransaction, query: List) -> ItemPage[Model]:
-        """The page that is asked for."""
+        """Return the requested page."""
         conditions = [
             self.condition(name, value)
             for name, value in asdict(query.where).items()
@@ -184,7 +184,7 @@ class Records(Generic[Model]):
         return read_page(tx, self.all.where(*conditions), query.paging, self.of_row)
 
     def condition(self, name: str, value: Any) -> ColumnElement[bool]:
-        """What a filter means: ``created_after`` and the like compare times."""
+        """Return the condition of a filter: ``created_after`` and the like compare times."""
         columns = self.table.c
         column, _, side = name.rpartition("_")
         if side == "after":
@@ -199,7 +199,7 @@ class Records(Generic[Model]):
         tx.connection.execute(self._insert, self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
 
     def insert_new(self, tx: WriteTransaction, one: Model) -> int:
-        """Insert a row, and return the ID that the database gives it."""
+        """Insert a row, and return the ID that the database assigned."""
         return tx.insert(self.table, self.values_of(one))
 
     def update(self, tx: WriteTransaction, one: Model) -> None:
@@ -212,7 +212,7 @@ class Records(Generic[Model]):
         tx.connection.execute(delete(self.table).where(self.table.c.id == id))
 
     def of_row(self, row: Row[Any]) -> Model:
-        """The struct of a row; other columns in it are left out."""
+        """Build the struct of a row; other columns in it are ignored."""
         found = with_datetimes(row)
         values = {name: found[name] for name in self._model.__struct_fields__}
         for name, decode in self._decoders.items():
@@ -222,12 +222,12 @@ class Records(Generic[Model]):
         return self._model(**values)
 
     def values_of(self, one: Model) -> Values:
-        """The columns of a struct, without the ID."""
+        """Return the columns of a struct, without the ID."""
         values = to_columns(one)
         for name in self._decoders:
             is_null = values[name] is None or values[name] == {}
             values[name] = None if is_null else msgspec.json.encode(values[name]).decode()
         for name, convert in self._converters.items():
-            # A small integer on PostgreSQL.
+            # A boolean is a small integer on PostgreSQL.
             values[name] = int(values[name]) if convert is bool else values[name]
         return values

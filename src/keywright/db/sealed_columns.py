@@ -1,9 +1,9 @@
-"""The registry of columns of bytes; the secrets that a database needs.
+"""The registry of binary columns, and the secrets that a database needs.
 
 A rotation of the secret reseals the sealed columns and their blind indexes, and nothing else. A test fails
-for a column of bytes that is not listed here.
+for a binary column that is not listed here.
 
-While the secret is rotated there are two: new rows are sealed with the current one, and some rows still need
+During a rotation there are two secrets: new rows are sealed with the current one, and some rows still need
 the previous one.
 """
 
@@ -19,7 +19,7 @@ from keywright.db import schema
 
 
 def trial_associated_data(product_id: int) -> bytes:
-    """The associated data of the sealed fingerprint of a trial."""
+    """Return the associated data of the sealed fingerprint of a trial."""
     return b"trial:%d" % product_id
 
 
@@ -27,13 +27,13 @@ class SealedColumn(NamedTuple):
     """A column of sealed values."""
 
     column: Column[Any]
-    #: Returns the associated data of a row: its value can be unsealed in this row only, see ``KeyRing.seal``.
+    #: Returns the associated data of a row: its value can be unsealed only in this row, see ``KeyRing.seal``.
     associated_data: Callable[[Any], bytes]
-    #: The column by which the plain value is found: its ``KeyRing.blind_index``.
+    #: The column by which the plain value is looked up: its ``KeyRing.blind_index``.
     blind_index: Column[Any] | None = None
-    #: Other columns by which it is found, each with the function of its blind index.
+    #: Other columns by which it is looked up, each with the function of its blind index.
     other_indexes: Mapping[str, Callable[[KeyRing, str], int | None]] = MappingProxyType({})
-    #: The number of rows that are resealed in one transaction.
+    #: The number of rows resealed in one transaction.
     batch_size: int = 200
 
     @property
@@ -44,47 +44,47 @@ class SealedColumn(NamedTuple):
 
 
 def chunk_associated_data(job_id: int, number: int) -> bytes:
-    """The associated data of a sealed chunk of a job's file."""
+    """Return the associated data of a sealed chunk of a job's file."""
     return b"job:%d:%d" % (job_id, number)
 
 
 def snapshot_associated_data(license_id: int) -> bytes:
-    """The associated data of the sealed snapshot of a deleted license."""
+    """Return the associated data of the sealed snapshot of a deleted license."""
     return b"deleted:%d" % license_id
 
 
 def factor_associated_data(user_id: int) -> bytes:
-    """The associated data of the sealed secret of a user's second factor."""
+    """Return the associated data of the sealed secret of a user's second factor."""
     return b"user:%d" % user_id
 
 
 def signing_key_associated_data(key_id: int) -> bytes:
-    """The associated data of the sealed private half of a signing key."""
+    """Return the associated data of the sealed private half of a signing key."""
     return b"signing key:%d" % key_id
 
 
 def webhook_associated_data(endpoint_id: int) -> bytes:
-    """The associated data of a sealed secret of an endpoint of webhooks."""
+    """Return the associated data of a sealed secret of a webhook endpoint."""
     return b"webhook:%d" % endpoint_id
 
 
 def connection_associated_data(connection_id: int, name: str) -> bytes:
-    """The associated data of a secret of a connection, ``secret`` or ``api_key``."""
+    """Return the associated data of a sealed secret of a connection, ``secret`` or ``api_key``."""
     return f"connection:{connection_id}:{name}".encode()
 
 
 def setting_associated_data(name: str) -> bytes:
-    """The associated data of a sealed setting."""
+    """Return the associated data of a sealed setting."""
     return f"setting:{name}".encode()
 
 
 def shop_event_associated_data(row_id: int) -> bytes:
-    """The associated data of the sealed payload of a shop's event."""
+    """Return the associated data of the sealed payload of a shop's event."""
     return b"shop event:%d" % row_id
 
 
 def sign_in_associated_data(sign_in_id: int) -> bytes:
-    """The associated data of a sealed address of a sign-in to the portal."""
+    """Return the associated data of a sealed address of a sign-in to the portal."""
     return b"portal sign-in:%d" % sign_in_id
 
 
@@ -119,7 +119,7 @@ SEALED_COLUMNS: Final = (
     ),
     SealedColumn(schema.stored_settings.c.sealed_value, lambda row: setting_associated_data(row.name)),
     SealedColumn(schema.portal_sign_ins.c.sealed_email, lambda row: sign_in_associated_data(row.id)),
-    # A payload, a snapshot or a chunk may have a megabyte.
+    # A payload, a snapshot or a chunk may be a megabyte.
     SealedColumn(
         schema.shop_events.c.sealed_payload,
         lambda row: shop_event_associated_data(row.id),
@@ -151,14 +151,14 @@ PLAIN_HASHES: Final = (
 )
 
 
-#: The same query for a connection of the driver's.
+#: The query of ``find_secret_ids``, for a connection of the driver.
 QUERY = "SELECT secret_id, previous_secret_id FROM installation"
 _LOCKED = select(schema.installation.c.secret_id).with_for_update(read=True)
 _SECRET_IDS = select(schema.installation.c.secret_id, schema.installation.c.previous_secret_id)
 
 
 class SecretIds(NamedTuple):
-    """The ID of the secret that seals new rows, and of the previous one, which some rows still need."""
+    """The ID of the secret that seals new rows, and that of the previous one, which some rows still need."""
 
     current: str
     previous: str | None = None
@@ -170,7 +170,7 @@ def find_secret_ids(connection: Connection) -> SecretIds:
 
 
 def describe_missing_secrets(secret_ids: SecretIds, key_ring: KeyRing, name: str) -> str | None:
-    """Return a sentence about the secret that is needed and missing; None when none is."""
+    """Return a sentence about the secret that is needed and missing; None if none is missing."""
     missing = [one for one in secret_ids if one is not None and key_ring.find_ring(one) is None]
     if not missing:
         return None
@@ -194,7 +194,7 @@ def is_rotation_due(secret_ids: SecretIds, key_ring: KeyRing) -> bool:
 
 
 def require_secrets(row: Any, key_ring: KeyRing, name: str) -> None:
-    """Raise ``SecretMissing`` for a row of IDs with a secret that this process does not have."""
+    """Raise ``SecretMissing`` if a row of IDs names a secret that this process does not have."""
     message = None if row is None else describe_missing_secrets(SecretIds(*row), key_ring, name)
     if message is not None:
         raise SecretMissing(message)

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that reconnects, and the meaning of its errors.
+"""A connection to PostgreSQL that reconnects, and the translation of its errors.
 
 libpq gets the URL unchanged (https://www.postgresql.org/docs/current/libpq-connect.html), with several hosts
 and ``target_session_attrs=read-write``: after a failover, the next connection finds the new primary.
@@ -21,8 +21,8 @@ from keywright.core import errors as e
 from keywright.core.crypto import KeyRing
 from keywright.db.sealed_columns import QUERY, require_secrets
 
-#: Parameters that the URL may override, in seconds and milliseconds: a host that does not answer is given up
-#: soon, and so is a connection whose other end has silently gone.
+#: Defaults of parameters that the URL may override, in seconds and milliseconds: they give up soon on a host
+#: that does not answer, and on a connection whose peer has silently gone.
 DEFAULTS = {
     "connect_timeout": "2",
     "keepalives_idle": "3",
@@ -31,11 +31,10 @@ DEFAULTS = {
     "tcp_user_timeout": "6000",
     "application_name": "keywright",
 }
-#: A session that is idle inside a transaction must not hold its locks for ever; a transaction that waits long
+#: A session that is idle inside a transaction must not hold its locks forever; a transaction that waits long
 #: for a lock is retried. An acknowledged commit is on disk, and on the synchronous standby if there is one,
 #: whatever the server's default is; if it is not, a warning is logged. Every query has its index; a
-#: sequential
-#: scan that was planned while the table was empty must not stay when it has grown.
+#: sequential scan that was planned while the table was empty must not stay when it has grown.
 _SETUP = """
 SELECT set_config('lock_timeout', '1s', false),
        set_config('idle_in_transaction_session_timeout', '10s', false),
@@ -47,22 +46,23 @@ SELECT set_config('lock_timeout', '1s', false),
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
 FROM pg_settings WHERE name = 'synchronous_commit'
 """
-#: The other sessions of servers and commands on the same database; the statement that counts them.
+#: The other sessions of servers and commands on the same database, and the query that counts them.
 OTHER_SESSIONS = """
 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND (application_name LIKE 'keywright%'
      OR split_part(application_name, ' +', 1) = current_setting('application_name'))
 """
 COUNT_SESSIONS = f"SELECT count(*) {OTHER_SESSIONS}"
-#: How long a connection's set-up may take, in seconds.
+#: The timeout for setting up a connection, in seconds.
 _SETUP_TIMEOUT = 3.0
 _HINT = "In a password, special characters are written as % and two digits: @ as %40, / as %2F, % as %25."
-#: After a failed connection, the next attempt fails at once for that long, in seconds.
+#: After a failed connection, further attempts fail immediately for this time, in seconds.
 _RECONNECT_PAUSE = 0.25
-#: A retry may succeed after these (https://www.postgresql.org/docs/current/errcodes-appendix.html):
-#: serialization failure, deadlock, and a unique value that another transaction inserted meanwhile.
+#: Errors after which a retry may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
+#: serialization failure, deadlock, and a unique value that another transaction has inserted.
 _CONFLICTS = frozenset({"40001", "40P01", "23505"})
-#: And after these on a new connection: the server has become a standby; a table's columns have changed.
+#: Errors after which a retry on a new connection may succeed: the server has become a standby; a table's
+#: columns have changed.
 _STALE_CONNECTION = frozenset({"25006", "0A000"})
 _LOCK_NOT_AVAILABLE = "55P03"
 _DISK_FULL = "53100"
@@ -73,7 +73,7 @@ _REJECTIONS = ("22", "23", "42")
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection whose server must answer within ``timeout`` seconds; None waits for ever."""
+    """A connection whose server must answer within ``timeout`` seconds; None waits forever."""
 
     timeout: float | None = _SETUP_TIMEOUT
 
@@ -82,19 +82,19 @@ class _Connection(psycopg.Connection[Any]):
 
 
 class Session:
-    """One connection, opened when it is needed, and again after it broke."""
+    """A single connection, opened when needed, and reopened after it broke."""
 
     def __init__(
         self, url: str, *, timeout: float | None = None, key_ring: KeyRing | None = None, **options: Any
     ) -> None:
-        """``timeout`` limits the wait for an answer, in seconds; None waits for ever. With a ``key_ring``, a
+        """``timeout`` limits the wait for an answer, in seconds; None waits forever. With a ``key_ring``, a
         connection to a database that needs another secret is refused, and while there are two secrets, the
-        connection's name shows it.
+        name of the connection shows that.
 
         Raises ``ConfigurationError`` for a URL that libpq does not accept.
         """
         self._timeout = timeout
-        #: Whether it has a transaction.
+        #: Whether a transaction is open.
         self.is_busy = False
         self._warnings: list[str] = []
         self._is_read_only = "isolation_level" in options
@@ -116,7 +116,7 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Begin a transaction, which is committed when the block ends without an exception."""
+        """Begin a transaction, which is committed if the block ends without an exception."""
         self.is_busy = True
         try:
             with self._transaction() as connection:
@@ -177,7 +177,7 @@ class Session:
             self._connection = self._engine.connect()
         except exc.DBAPIError as problem:
             self.close()
-            # libpq writes one line for each host.
+            # libpq writes one line per host.
             self._last_error = "; ".join(
                 line.strip(" -\t") for line in str(problem.orig).strip().splitlines()
             )
@@ -211,7 +211,7 @@ class Session:
         try:
             secret_ids = connection.execute(QUERY).fetchone()
         except psycopg.ProgrammingError:
-            # There is no such table or column yet, or no right to read it, which the next query reports.
+            # The table or column does not exist yet, or may not be read, which the next query reports.
             return
         require_secrets(secret_ids, self._key_ring, "the database")
 
@@ -251,13 +251,13 @@ class Session:
             self.close()
             raise
         if self._warnings:
-            # The wait for the synchronous standby was cancelled: committed here, perhaps nowhere else.
+            # The wait for the synchronous standby was canceled: committed here, perhaps nowhere else.
             self.close()
             raise e.FateUnknown("; ".join(self._warnings))
 
 
 def name_suffix(key_ring: KeyRing) -> str:
-    """The end of a connection's name while the process has two secrets: the ID of the newer one."""
+    """Return the end of a connection's name while the process has two secrets: the ID of the newer one."""
     return f" +{key_ring.secret_id}" if len(key_ring.rings) > 1 else ""
 
 
@@ -265,7 +265,7 @@ def _make_conninfo(url: str, key_ring: KeyRing | None = None) -> str:
     try:
         given = conninfo_to_dict(url)
     except (psycopg.ProgrammingError, UnicodeError):
-        # libpq's message may quote a part of the password.
+        # libpq's message may quote part of the password.
         message = "the database URL cannot be used: it is not one that libpq understands"
         raise e.ConfigurationError(f"{message}. {_HINT}") from None
     if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
@@ -279,10 +279,10 @@ def _make_conninfo(url: str, key_ring: KeyRing | None = None) -> str:
 
 
 def _translate_error(problem: exc.DBAPIError) -> e.StoreConflict | e.StoreUnavailable | e.RejectedByDatabase:
-    """Return the error to raise for one inside a transaction. In each case, nothing was changed."""
+    """Return the error to raise for an error inside a transaction. In each case, nothing was changed."""
     state = _sqlstate(problem)
     message = _first_line(problem)
-    # A log of the error and its cause holds no values of rows.
+    # The log of the error and its cause must not contain values of rows.
     problem.args = (message,)
     if problem.orig is not None:
         problem.orig.args = (message,)
@@ -305,5 +305,5 @@ def _sqlstate(problem: exc.DBAPIError) -> str:
 
 
 def _first_line(problem: exc.DBAPIError) -> str:
-    """The first line of the server's message; the others may hold values."""
+    """Return the first line of the server's message; the others may contain values."""
     return str(problem.orig).strip().partition("\n")[0]

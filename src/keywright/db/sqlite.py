@@ -1,4 +1,4 @@
-"""A database in an SQLite file: one writer, and answers without network latency.
+"""A database in an SQLite file: one writer, and no network latency.
 
 WAL with ``synchronous=FULL``: an acknowledged commit survives a power failure. SQLite 3.7.0–3.51.2 can
 corrupt a WAL database when two connections write or checkpoint at the same instant
@@ -28,15 +28,15 @@ from keywright.db.sealed_columns import QUERY, require_secrets
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.watch import Watch
 
-#: How long a write waits for writes of other processes, in seconds.
+#: How long a write waits for those of other processes, in seconds.
 LOCK_TIMEOUT = 20.0
 #: The page cache of a connection, in KiB.
 _CACHE_KIB = 16 * 1024
-#: The same for clones: the pages and the jobs have one for each thread, and the operating system caches the
-#: file, too.
+#: The page cache of clones, in KiB: the pages and the jobs have one per thread, and the operating system
+#: caches the file, too.
 _CLONE_CACHE_KIB = 2 * 1024
 #: The write-ahead log is truncated to this size after a checkpoint, in bytes. It grows while a read
-#: transaction is open, and would keep that size.
+#: transaction is open, and would keep its size.
 _MAX_WAL_BYTES = 32 * 1024 * 1024
 #: Errors about a value; all others are about the database.
 _REJECTIONS = (exc.IntegrityError, exc.DataError, exc.ProgrammingError, exc.InterfaceError)
@@ -54,13 +54,13 @@ log = logging.getLogger(__name__)
 
 
 class SqliteStorage:
-    """One database file. Any number of processes may ``read``, and one at a time may ``write``.
+    """A database file. Any number of processes may ``read``, and one at a time may ``write``.
 
-    One object is for one ``write`` and one ``read`` at a time, from any thread; callers with several threads
-    ensure that (the desk does).
+    An object serves one ``write`` and one ``read`` at a time, from any thread; callers with several threads
+    must ensure that (the desk does).
     """
 
-    #: Statements return at once: to execute them in another thread would take longer.
+    #: Statements return immediately: executing them in another thread would take longer.
     is_local = True
     #: A file has no replica.
     replica_state = None
@@ -74,18 +74,20 @@ class SqliteStorage:
         engines: dict[str, Engine] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """``engines``, by mode, are another object's on the same file: compiled statements are shared."""
+        """``engines``, by mode, are those of another object on the same file, to share compiled
+        statements.
+        """
         self.watch = watch or Watch()
         self.path = path
         self._key_ring = key_ring
         self._cache_kib = cache_kib
         self._engines: dict[str, Engine] = {} if engines is None else engines
-        # A lock file can be deleted, and another one made and locked; the folder stays with the database.
+        # A lock file can be deleted and replaced by another one; the folder stays with the database.
         self._locks = (
             PathLock(Path(f"{path}.lock"), os.O_RDWR | os.O_CREAT),
             PathLock(path.parent, os.O_RDONLY),
         )
-        #: Held by the thread that holds them or waits for them.
+        #: Held by the thread that holds the locks or waits for them.
         self._thread_lock = threading.Lock()
         self._writer: Connection | None = None
         self._reader: Connection | None = None
@@ -93,7 +95,9 @@ class SqliteStorage:
 
     @contextmanager
     def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
-        """Begin a transaction that sees one moment of the database. Raises ``StoreUnavailable``."""
+        """Begin a transaction that sees a consistent snapshot of the database. Raises
+        ``StoreUnavailable``.
+        """
         try:
             if self._reader is None:
                 self._reader = self._open_reader()
@@ -107,10 +111,10 @@ class SqliteStorage:
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         """Begin a transaction that is durable when the block ends without an exception.
 
-        Raises ``StoreBusy`` when another process writes for longer than ``wait`` seconds,
-        ``StoreUnavailable`` when the file cannot be written, ``RejectedByDatabase`` when it rejects a
-        value: in each case nothing was changed. Raises ``FateUnknown`` when all was written and the sync
-        failed: after a crash, it may be in the file or not.
+        Raises ``StoreBusy`` if another process writes for longer than ``wait`` seconds, ``StoreUnavailable``
+        if the file cannot be written, ``RejectedByDatabase`` if it rejects a value: in each case, nothing was
+        changed. Raises ``FateUnknown`` if everything was written but the sync failed: after a crash, it may
+        be in the file or not.
         """
         with self.write_lock(wait=wait):
             try:
@@ -122,16 +126,16 @@ class SqliteStorage:
             except (*_REJECTIONS, OverflowError, UnicodeError) as problem:
                 raise e.RejectedByDatabase(str(problem)) from problem
             except exc.DBAPIError as problem:
-                # After a failed write or sync, what this connection has cached may be wrong.
+                # After a failed write or sync, the cache of this connection may be wrong.
                 self._close_writer()
                 raise _translate_error(problem) from problem
 
     @contextmanager
     def write_lock(self, *, wait: float | None = None) -> Iterator[None]:
-        """Hold the lock that allows one writer: no other process and no other storage object.
+        """Hold the lock for a single writer, across processes and storage objects.
 
-        Raises ``StoreBusy`` when it is not free in time, ``StoreUnavailable`` when the lock file cannot be
-        made.
+        Raises ``StoreBusy`` if it is not free in time, ``StoreUnavailable`` if the lock file cannot be
+        created.
         """
         timeout = LOCK_TIMEOUT if wait is None else wait
         deadline = monotonic() + timeout
@@ -146,7 +150,7 @@ class SqliteStorage:
 
     @property
     def key_ring(self) -> KeyRing:
-        """What seals and signs with the installation's secret."""
+        """The key ring that seals and signs with the installation's secret."""
         return self._key_ring
 
     def clone(self) -> "SqliteStorage":
@@ -163,7 +167,7 @@ class SqliteStorage:
         """Do nothing: no statement waits for a server."""
 
     def close(self) -> None:
-        """Close the file; the write-ahead log is moved into the database."""
+        """Close the file; the write-ahead log is checkpointed into the database."""
         self._close_reader()
         if self._writer is not None:
             with self.write_lock():
@@ -180,7 +184,7 @@ class SqliteStorage:
         try:
             require_secrets(raw.execute(QUERY).fetchone(), self._key_ring, str(self.path))
         except sqlite3.DatabaseError:
-            # There is no such table or column yet; the first statement fails if the file cannot be read.
+            # The table or column does not exist yet; the first statement fails if the file cannot be read.
             return connection
         except BaseException:
             connection.close()
@@ -198,7 +202,7 @@ class SqliteStorage:
         if self._writer is None:
             self._writer = self._connect("rw")
             self._busy_timeout = -1
-        # Only another program can hold SQLite's own lock while this process holds Keywright's.
+        # SQLite's own lock can only be held by another program while this process holds Keywright's.
         milliseconds = int((LOCK_TIMEOUT if wait is None else wait) * 1000)
         if milliseconds != self._busy_timeout:
             self._busy_timeout = milliseconds
@@ -236,14 +240,14 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether the database exists and was made to its end: while SQLite makes one, there is a journal beside
-    it, which stays after a power failure until the file is opened for writing.
+    """Whether the database exists and was created completely: while SQLite creates one, there is a journal
+    next to it, which remains after a power failure until the file is opened for writing.
     """
     return path.exists() and not Path(f"{path}-journal").exists()
 
 
 def create_file(path: Path) -> None:
-    """Make an empty database that only its owner can read, unless it exists; finish an incomplete one."""
+    """Create an empty database that only its owner can read, unless it exists; complete an incomplete one."""
     path.touch(mode=0o600)
     connect(path, "rw").close()
 
@@ -261,7 +265,7 @@ def refuse_network_file_system(path: Path) -> None:
 
 
 def _file_system_of(path: Path) -> str:
-    """Return the type of a path's file system, "" where there is no list of mounts (fstab(5))."""
+    """Return the type of a path's file system, "" if there is no list of mounts (fstab(5))."""
     try:
         lines = _MOUNTS.read_text(errors="surrogateescape").split("\n")
     except OSError:
@@ -277,7 +281,7 @@ def _file_system_of(path: Path) -> str:
 
 
 def make_engine(path: Path, mode: str) -> Engine:
-    """Make an engine without a pool, whose connections are those of ``connect``."""
+    """Return an engine without a pool, whose connections are made by ``connect``."""
     engine = create_engine(
         "sqlite://",
         creator=lambda: connect(path, mode),

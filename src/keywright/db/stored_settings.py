@@ -1,4 +1,4 @@
-"""The settings that administrators have changed in the pages: name and value, which is sealed."""
+"""The settings that administrators changed in the pages: names and sealed values."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,7 +19,9 @@ _ALL = select(stored_settings.c.name, stored_settings.c.sealed_value).order_by(s
 
 
 def list_stored(tx: ReadTransaction) -> dict[str, str]:
-    """Every setting that the pages have changed, as a text; a damaged one as a text that none may have."""
+    """Return every setting that was changed in the pages, as text; a damaged one as a text that no setting
+    may have.
+    """
     return {name: _unseal(tx.key_ring, name, value) for name, value in tx.connection.execute(_ALL)}
 
 
@@ -31,7 +33,9 @@ def _unseal(key_ring: KeyRing, name: str, value: bytes) -> str:
 
 
 def look_at_stored(url: str, key_ring: KeyRing) -> dict[str, str]:
-    """The same of a database of any version, which is not migrated. Raises the errors of ``open_storage``."""
+    """Return these settings of a database of any version without migrating it. Raises the errors of
+    ``open_storage``.
+    """
 
     def read(connection: Connection, name: str) -> dict[str, str]:
         is_known = (read_state(connection, name).revision or "") >= _FIRST_REVISION
@@ -41,8 +45,8 @@ def look_at_stored(url: str, key_ring: KeyRing) -> dict[str, str]:
 
 
 def save_stored(tx: WriteTransaction, changes: Mapping[str, str | None], now: datetime) -> None:
-    """Insert or replace these; None deletes."""
-    # In order, so that two transactions do not wait for each other.
+    """Insert or replace settings; None deletes one."""
+    # In order, so that two transactions cannot deadlock.
     for name, text in sorted(changes.items()):
         if text is None:
             tx.connection.execute(delete(stored_settings).where(stored_settings.c.name == name))

@@ -1,4 +1,4 @@
-"""A transaction, which the functions of the stores take.
+"""Transactions, which the functions of the stores take.
 
 ``find_x`` may return None, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x`` counts,
 ``save_x`` writes.
@@ -16,12 +16,12 @@ from keywright.db.bulk import Item, Values, is_postgres
 from keywright.db.schema import sequences
 from keywright.db.sealed_columns import lock_ring
 
-#: A query that only matters for whether it finds a row; always the same object, so that it is compiled once.
+#: A query that is only asked whether it finds a row; always the same object, so that it is compiled once.
 Question = Select[Any]
 
 _PING = select(literal(1))
 _CLOCK = select(func.clock_timestamp())
-#: The name of a sequence that there never is.
+#: The name of a sequence that never exists.
 _PROBE = "probe"
 
 
@@ -31,23 +31,25 @@ def _exist(questions: tuple[Question, ...]) -> Select[Any]:
 
 
 class IdGenerator(Protocol):
-    """Generates the IDs of licenses and activations; each kind of database has its own."""
+    """Generates the IDs of licenses, activations, products and customers; each kind of database has its
+    own.
+    """
 
     def next(self, kind: str) -> int:
-        """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
+        """Return the ID of a new object of this kind (see ``ID_KINDS``); no ID is returned twice."""
 
     def skip(self, kind: str, until: int) -> int:
-        """Return no ID up to ``until`` from now on; returns the last one that was given before."""
+        """Return no ID up to ``until`` from now on; returns the last ID generated before."""
 
     def save(self) -> None:
         """Save the last IDs."""
 
 
 def take_free_id(ids: IdGenerator, kind: str, is_taken: Callable[[int], bool]) -> int:
-    """The next ID of this kind that is not taken.
+    """Return the next ID of this kind that is not taken.
 
-    IDs that a shop has given may lie ahead: they are passed in ever longer steps, so that a long row of them
-    costs few look-ups.
+    IDs from a shop may be ahead: they are skipped in growing steps, so that a long run of them costs few
+    lookups.
     """
     number, step = ids.next(kind), 1
     while is_taken(number):
@@ -57,10 +59,12 @@ def take_free_id(ids: IdGenerator, kind: str, is_taken: Callable[[int], bool]) -
 
 
 class ReadTransaction:
-    """A transaction that sees one moment of the database and changes nothing."""
+    """A transaction that sees a consistent snapshot of the database and changes nothing."""
 
     def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
-        """Statements go over ``connection``; ``key_ring`` seals and signs with the installation's secret."""
+        """Statements are executed on ``connection``; ``key_ring`` seals and signs with the installation's
+        secret.
+        """
         self.connection = connection
         self.key_ring = key_ring
         self.is_postgres = is_postgres(connection)
@@ -68,17 +72,17 @@ class ReadTransaction:
     def first(
         self, query: Select[Any], convert: Callable[[Row[Any]], Item], **parameters: Any
     ) -> Item | None:
-        """Execute a query, and convert its first row; None without a row."""
+        """Execute a query, and convert its first row; None if there is no row."""
         row = self.connection.execute(query, parameters).first()
         return None if row is None else convert(row)
 
     def which_exist(self, questions: tuple[Question, ...]) -> tuple[bool, ...]:
-        """For each question, whether it finds a row: one statement for all."""
+        """Return for each question whether it finds a row, with one statement for all."""
         return tuple(map(bool, self.connection.execute(_exist(questions)).one()))
 
     def read_clock(self) -> datetime | None:
-        """The moment by the clock of the database, the same for all servers, in UTC; None on SQLite, which
-        has no clock of its own.
+        """Return the time of the database's clock, in UTC, which is the same for all servers; None on SQLite,
+        which has no clock of its own.
         """
         if not self.is_postgres:
             return None
@@ -91,9 +95,9 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """A transaction that changes rows: all of it is durable after it ends, or none of it is."""
+    """A transaction that changes rows: all changes are durable after it ends, or none."""
 
-    #: Whether a mail was queued: who sends it is woken after the commit.
+    #: Whether a mail was queued: the sender is woken after the commit.
     has_queued = False
 
     def __init__(self, connection: Connection, key_ring: KeyRing, ids: IdGenerator) -> None:
@@ -110,7 +114,7 @@ class WriteTransaction(ReadTransaction):
         return self._sealing
 
     def probe(self) -> None:
-        """Write a row and take it back: the commit has something to write, and changes nothing."""
+        """Write a row and delete it again: the commit has something to write, but changes nothing."""
         self.connection.execute(insert(sequences).values(name=_PROBE, last_id=0))
         self.connection.execute(delete(sequences).where(sequences.c.name == _PROBE))
 

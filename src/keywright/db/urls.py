@@ -1,4 +1,4 @@
-"""Database URLs: how they are shown, and whether their connections are encrypted and verified."""
+"""Database URLs: how to show them, and whether their connections are encrypted and verified."""
 
 import ipaddress
 import re
@@ -10,15 +10,15 @@ from datetime import datetime
 from functools import lru_cache
 from time import monotonic
 
-#: A parameter whose name ends in "password", and its value. Each letter of the name may be percent-encoded:
-#: libpq decodes names, too.
+#: A parameter whose name ends in "password", and its value. Each letter of the name may be percent-encoded,
+#: as libpq also decodes names.
 _PASSWORD = re.compile(
     "(" + "".join(f"(?:{letter}|%{ord(letter):x})" for letter in "password") + "=)[^&]*", re.IGNORECASE
 )
 
 
 def without_password(url: str) -> str:
-    """Return the URL as it may be shown."""
+    """Return the URL without its password, to be shown."""
     scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
     if "@" in rest and scheme != "sqlite":
         rest = f"…@{rest.rpartition('@')[2]}"
@@ -29,9 +29,9 @@ def without_password(url: str) -> str:
 def find_unverified_hosts(url: str) -> list[str]:
     """List the servers of a PostgreSQL URL that are reached over a network without verified TLS.
 
-    The URL is read as libpq reads it, with the environment (``PGSSLMODE``, ``PGHOST``) as defaults. Without
-    verified TLS an attacker on the network path can pose as the server: ``sslmode=require`` encrypts, but
-    accepts every certificate.
+    The URL is parsed as libpq does, with the environment (``PGSSLMODE``, ``PGHOST``) as defaults. Without
+    verified TLS, an attacker on the network path can impersonate the server: ``sslmode=require`` encrypts,
+    but accepts any certificate.
     """
     is_verified, hosts = _read_hosts(url)
     return [] if is_verified else [name for name, reached, _ in hosts if not is_local(reached)]
@@ -44,7 +44,9 @@ def find_verified_hosts(url: str) -> list[tuple[str, int]]:
 
 
 def _read_hosts(url: str) -> tuple[bool, list[tuple[str, str, int]]]:
-    """Whether certificates are verified; and each server's name, where it is reached, and its port."""
+    """Return whether certificates are verified; and for each server its name, the address it is reached at,
+    and its port.
+    """
     from psycopg.pq import Conninfo
 
     values = {one.keyword: one.val for one in Conninfo.get_defaults()}
@@ -72,15 +74,15 @@ def is_local(host: str) -> bool:
         return False
 
 
-#: Asks for TLS: https://www.postgresql.org/docs/current/protocol-message-formats.html, "SSLRequest".
+#: Requests TLS: https://www.postgresql.org/docs/current/protocol-message-formats.html, "SSLRequest".
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
-#: How long a server may take for an answer, and how long that answer is remembered, in seconds.
+#: The timeout for an answer of a server, and how long that answer is cached, in seconds.
 _TIMEOUT, _KEPT = 2.0, 3600.0
 
 
 def find_certificate_end(url: str) -> datetime | None:
-    """When the first of the certificates ends that connections to this database verify, as it was within the
-    last hour; None where none is verified, or no server answers.
+    """Return when the first of the certificates expires that connections to this database verify, cached for
+    up to an hour; None if none is verified, or no server answers.
     """
     return None if url.startswith("sqlite:") else _find_end(url, int(monotonic() / _KEPT))
 
@@ -97,7 +99,7 @@ def _find_end(url: str, _hour: int) -> datetime | None:
 def _ask(host: str, port: int) -> datetime:
     from cryptography import x509
 
-    # Verified by libpq, for each connection that it makes: nothing but this is believed here.
+    # libpq verifies the certificate for each of its connections; here, only the expiry is read.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection((host, port), timeout=_TIMEOUT) as plain:

@@ -1,5 +1,5 @@
-"""What is known of a database beside its rows: figures for the metrics, and outages. A storage and its clones
-share it.
+"""The state of a database besides its rows: figures for the metrics, and outages. Shared by a storage and its
+clones.
 """
 
 import logging
@@ -22,12 +22,12 @@ class Watched(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has a transaction."""
+        """Whether a transaction is open."""
 
 
 class ReplicaState(NamedTuple):
-    """Whether a replica is set aside; and by how many seconds it was behind when it was checked last, None
-    where that is unknown.
+    """Whether a replica is set aside, and by how many seconds it was behind at the last check, None if
+    unknown.
     """
 
     is_aside: bool
@@ -35,12 +35,12 @@ class ReplicaState(NamedTuple):
 
 
 class Outage:
-    """Something that does not work for a while: it is logged when it begins, and once a minute from then
-    on, and when it is over. May be used by several threads.
+    """An outage of something: logged when it begins, once a minute while it lasts, and when it ends.
+    Thread-safe.
     """
 
     def __init__(self, sentence: str, end: str, level: int = logging.ERROR) -> None:
-        """``end`` is the sentence about its end, with a place for the seconds."""
+        """``end`` is the sentence about its end, with a placeholder for the seconds."""
         self._sentence, self._end, self._level = sentence, end, level
         self._since: float | None = None
         self._is_logged = False
@@ -48,11 +48,11 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """Whether it has begun, and is not over."""
+        """Whether the outage has begun and not ended."""
         return self._since is not None
 
     def note(self, problem: object) -> None:
-        """It does not work, and this is why."""
+        """Note a failure, and its reason."""
         now = monotonic()
         self._since = self._since or now
         if now >= self._silent_until:
@@ -60,7 +60,7 @@ class Outage:
             log.log(self._level, "%s: %s", self._sentence, problem)
 
     def end(self) -> None:
-        """It works."""
+        """Note that it works again."""
         since, self._since = self._since, None
         if since is not None and self._is_logged:
             self._is_logged = False
@@ -72,14 +72,14 @@ class Watch:
 
     def __init__(self) -> None:
         self.reading = Outage("the database cannot be read", "the database answers again after %.0f s")
-        #: Over when something was written, not when a transaction ended that had nothing to write.
+        #: Ends when something is written, not when a transaction ends that has nothing to write.
         self.writing = Outage("the database cannot be written", "changes are possible again after %.0f s")
-        #: Called with the seconds that a commit took, in any thread.
+        #: Called with the duration of a commit in seconds, in any thread.
         self.observe_commit: Callable[[float], None] = lambda _: None
         #: Connections to a server; a file has none.
         self.connections: set[Watched] = set()
 
     def count_connections(self) -> dict[str, int]:
-        """The open connections with and without a transaction: ``busy`` and ``idle``."""
+        """Return the number of open connections with and without a transaction: ``busy`` and ``idle``."""
         is_open = [one.is_busy for one in list(self.connections) if one.is_open]
         return {"busy": sum(is_open), "idle": len(is_open) - sum(is_open)}

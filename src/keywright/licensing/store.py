@@ -131,7 +131,8 @@ _DELETE_OUTDATED = delete(portal_removals).where(
 
 
 class Outdated(NamedTuple):
-    """The removals of a license that no longer count: those up to ``until``, and all but the ``most`` newest.
+    """The removals of a license that no longer count: those up to ``until``, and all but the ``most``
+    newest.
     """
 
     until: datetime

@@ -192,7 +192,8 @@ class LicenseWork(UnitOfWork):
         return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
-        """Whether a license has this key now; only for keys that a command of the batch locks, or new ones.
+        """Whether a license has this key now; only for keys that a command of the batch locks, or new
+        ones.
         """
         return key in self._ids
 
@@ -216,7 +217,8 @@ class LicenseWork(UnitOfWork):
         return self._activations.get(license.id, {})
 
     def is_emptied(self, license: License) -> bool:
-        """Whether this batch gives up all places of the license: active records in the database are outdated.
+        """Whether this batch gives up all places of the license: active records in the database are
+        outdated.
         """
         return license.id in self._emptied
 
@@ -242,7 +244,8 @@ class LicenseWork(UnitOfWork):
         self._ids[license.key] = license.id
 
     def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
-        """Record since when unseen devices are replaced, if the terms begin to require it or change the days.
+        """Record since when unseen devices are replaced, if the terms begin to require it or change the
+        days.
         """
         old, new = terms_of(before), terms_of(after)
         is_changed = (old.when_full, old.unseen_days) != (new.when_full, new.unseen_days)
@@ -273,7 +276,8 @@ class LicenseWork(UnitOfWork):
         self._activations.setdefault(activation.license_id, {})[activation.token] = activation
 
     def deactivate_all(self, license: License, ended: Iterable[Activation], now: datetime) -> None:
-        """Store a license whose places are all given up, and those of its loaded activations that this ends.
+        """Store a license whose places are all given up, and those of its loaded activations that this
+        ends.
         """
         self._emptied.setdefault(license.id, now)
         self._licenses[license.id] = license

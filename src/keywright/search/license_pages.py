@@ -163,7 +163,8 @@ def _write_cursor(order: str, place: Position, *, is_backward: bool) -> str:
 
 
 def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]:
-    """Return whether the cursor goes backward, and its position; forward from the beginning if it is invalid.
+    """Return whether the cursor goes backward, and its position; forward from the beginning if it is
+    invalid.
     """
     try:
         packed = base64.urlsafe_b64decode(f"{cursor or ''}===")

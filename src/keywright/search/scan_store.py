@@ -51,7 +51,8 @@ Position = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A range to scan: after one position, up to another; None means the beginning or the end of the track.
+    """A range to scan: after one position, up to another; None means the beginning or the end of the
+    track.
     """
 
     driver: Source
@@ -95,7 +96,8 @@ def _some(source: Source, most: int) -> sa.Subquery:
 
 
 def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[Source]) -> set[int]:
-    """Return those of these licenses whose rows match all sources; conditions about search terms are ignored.
+    """Return those of these licenses whose rows match all sources; conditions about search terms are
+    ignored.
     """
     conditions = [one for source in sources for one in source.filter_row(licenses.c)]
     query = sa.select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
@@ -180,7 +182,8 @@ def next_step(
     is_descending: bool,
     size: int,
 ) -> Step | None:
-    """Return the next range to scan: about ``size`` licenses of the source with the fewest; None at the end.
+    """Return the next range to scan: about ``size`` licenses of the source with the fewest; None at the
+    end.
     """
     drivers = [one for one in sources if one.order == track.columns]
     if len(track.columns) > 1:

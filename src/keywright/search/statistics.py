@@ -206,7 +206,8 @@ class ListVersions(Query, frozen=True, kw_only=True):
 
 
 class PurgeRefusals(Command, frozen=True, kw_only=True):
-    """Delete some of the calls that were refused before this moment, and of their counts; returns how many.
+    """Delete some of the calls that were refused before this moment, and of their counts; returns how
+    many.
     """
 
     cost = Cost.ALONE

@@ -192,7 +192,8 @@ def list_events_by_id(
 
 
 def _licenses_of(where: EventFilter, most: int) -> FromClause:
-    """Select the licenses of a customer or a product; for a customer, also deleted ones that can be restored.
+    """Select the licenses of a customer or a product; for a customer, also deleted ones that can be
+    restored.
     """
     of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
     if not _includes_own(where):

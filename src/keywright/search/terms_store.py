@@ -194,7 +194,8 @@ def find_checkpoints(tx: ReadTransaction) -> Checkpoints | None:
 
 
 def lock_checkpoints(tx: WriteTransaction) -> Checkpoints | None:
-    """Return the progress, locked until the end of the transaction; None while another process has the lock.
+    """Return the progress, locked until the end of the transaction; None while another process has the
+    lock.
     """
     stored = {name for name, _ in tx.connection.execute(_FIND)}
     begun = msgspec.structs.asdict(Checkpoints())
@@ -284,7 +285,8 @@ def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> 
 def list_activations_after_token(
     tx: ReadTransaction, license_id: int, *, after: int, limit: int
 ) -> list[sa.Row[Any]]:
-    """Return the activations of a license, by token, after a ``token_position``; those at it perhaps again.
+    """Return the activations of a license, by token, after a ``token_position``; those at it perhaps
+    again.
     """
     values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_ACTIVATIONS_AFTER_TOKEN, values))

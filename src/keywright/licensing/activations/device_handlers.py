@@ -130,7 +130,8 @@ def note_answer(
 
 
 def keep_offline(work: LicenseWork, command: model.KeepOffline) -> model.Activation | None:
-    """Record how long an answer is valid; returns the record, or None for a device that holds no place now.
+    """Record how long an answer is valid; returns the record, or None for a device that holds no place
+    now.
     """
     license = work.get_license(command)
     known = work.known_activations(license).get(command.token)

@@ -165,7 +165,8 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the record of a device that holds no place now; ``was_active`` tells whether it did.
+    """The license with the record of a device that holds no place now; ``was_active`` tells whether it
+    did.
     """
 
     view: LicenseView

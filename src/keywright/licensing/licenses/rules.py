@@ -281,7 +281,8 @@ def apply_members(
 
 
 def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any]:
-    """Multiply the limits among these members of a policy's terms by a quantity. Raises as ``apply_members``.
+    """Multiply the limits among these members of a policy's terms by a quantity. Raises as
+    ``apply_members``.
     """
     limits = terms_rules.copy_terms(
         Terms(), {name: one for name, one in members.items() if name in terms_rules.LIMITS}

@@ -216,7 +216,8 @@ def _list_fitting(facts: UpdateFacts, known: model.Known) -> list[model.ReleaseF
 
 
 def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
-    """Return the channel and all more stable ones; only ``stable`` if the product does not have the channel.
+    """Return the channel and all more stable ones; only ``stable`` if the product does not have the
+    channel.
     """
     every = (model.STABLE, *facts.channels)
     return every[: every.index(channel) + 1] if channel in every else (model.STABLE,)
@@ -290,7 +291,8 @@ def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
 
 
 def _has_channel(facts: UpdateFacts, channel: str) -> bool:
-    """Whether the license has a channel: each includes all more stable ones. Open updates have all channels.
+    """Whether the license has a channel: each includes all more stable ones. Open updates have all
+    channels.
     """
     if channel == model.STABLE or facts.updates is model.Updates.OPEN:
         return True

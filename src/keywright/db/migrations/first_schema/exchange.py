@@ -1,4 +1,4 @@
-"""Tables of what comes from shops, and of what is sent and signed."""
+"""Tables of connections to shops, and of mail, signing keys and webhooks."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,7 @@ from keywright.db.migrations.first_schema.pieces import ID, where
 
 
 def create() -> None:
-    """Create them."""
+    """Create these tables."""
     _create_shops()
     _create_mail()
     _create_signing()

@@ -1,4 +1,4 @@
-"""Tables of those who call and sign in: API keys, users, customers in the portal."""
+"""Tables of callers: API keys, users, customers in the portal."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,7 @@ from keywright.db.migrations.first_schema.pieces import ID
 
 
 def create() -> None:
-    """Create them."""
+    """Create these tables."""
     _create_identity()
     _create_portal()
 

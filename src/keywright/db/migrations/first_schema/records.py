@@ -7,7 +7,7 @@ from keywright.db.migrations.first_schema.pieces import ID, text_in_order, where
 
 
 def create() -> None:
-    """Create them."""
+    """Create these tables."""
     _create_records()
 
 

@@ -1,4 +1,4 @@
-"""The first schema: Keywright 1.0. Revisions before it were those of versions before the first release."""
+"""The first schema: Keywright 1.0. Earlier revisions belong to versions before the first release."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +9,7 @@ revision = "0016"
 down_revision = None
 
 _FIRST_OWN_ID = 1_000_000_000
-#: The first of the numbers that Keywright gives. On SQLite, a row holds the last one that was given.
+#: The first IDs that Keywright assigns. On SQLite, a row contains the last assigned ID.
 _FIRST_IDS = {"license": 1, "activation": 1, "product": _FIRST_OWN_ID, "customer": _FIRST_OWN_ID}
 
 

@@ -1,4 +1,4 @@
-"""Refunds and disputes are facts of their own; the expiry that a sold license has by its terms."""
+"""Refunds and disputes are stored separately; sold licenses have the expiry by their terms."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,8 @@ def upgrade() -> None:
         op.add_column(
             "payments", sa.Column(f"{name}_at", sa.BigInteger, nullable=False, server_default=sa.text("0"))
         )
-    # The newest word was the state, whatever it was about. WooCommerce's is one whole, and stays so.
+    # The newest event determined the state, whatever it was about. WooCommerce has a single state and keeps
+    # it.
     of_shops = "connection_id IN (SELECT id FROM connections WHERE shop IN ({}))"
     moved = (
         ("refund", "refunded", "'stripe', 'paddle', 'lemonsqueezy', 'generic'"),

@@ -1,4 +1,4 @@
-"""Trials are found by the e-mail address that was given for them, in any case."""
+"""Trials are found by the e-mail address given for them, in any case."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Of the answers that are kept for repeated calls, those of one license have a cap."""
+"""The answers stored for repeated calls are limited per license."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""IDs of other systems; licenses and customers are found by when they were changed."""
+"""IDs of other systems; licenses and customers are found by the time of their last change."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -28,7 +28,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("license_id", name="pk_license_updates"),
         sqlite_with_rowid=False,
     )
-    # What a server of the previous release projects without these rows is read again, from here on.
+    # From here on, events that a server of the previous release projects without these rows are read again.
     op.execute(
         "INSERT INTO checkpoints (name, last_id) "
         "SELECT 'updates', last_id FROM checkpoints WHERE name = 'events'"

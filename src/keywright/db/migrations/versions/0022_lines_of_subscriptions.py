@@ -1,4 +1,4 @@
-"""What shops tell of lines is kept, what lines make, and the quantity that a license was sold for."""
+"""What shops state about lines, what lines make, and the quantity of a license are stored."""
 
 import json
 
@@ -58,7 +58,7 @@ def _index(table: str) -> None:
 
 
 def _widen_licenses() -> None:
-    """A unit may have several licenses: their table gets another key."""
+    """A unit may have several licenses: their table gets another primary key."""
     new = (
         sa.Column("item", sa.SmallInteger, nullable=False, server_default=_ZERO),
         sa.Column("policy_id", sa.BigInteger),
@@ -98,7 +98,7 @@ def _widen_licenses() -> None:
 
 
 def _find_quantities() -> None:
-    """Where a quantity bought devices, the limit says how many: so many times that of the policy."""
+    """Compute quantities: if a quantity bought devices, the limit is that multiple of the policy's."""
     connection = op.get_bind()
     limits = {
         number: json.loads(terms).get("max_activations")

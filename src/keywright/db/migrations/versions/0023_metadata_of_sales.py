@@ -1,4 +1,4 @@
-"""What connections take of the metadata of a sale."""
+"""The metadata of a sale that connections store."""
 
 import sqlalchemy as sa
 from alembic import op

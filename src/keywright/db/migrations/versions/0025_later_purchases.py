@@ -1,4 +1,4 @@
-"""Purchases that renew or upgrade a license; where customers of a product renew."""
+"""Purchases that renew or upgrade a license; the URL at which customers of a product renew."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Until when a device may run without the server."""
+"""The moment until which a device may run without the server."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Licenses that customers claim with their keys, and hand on to others."""
+"""Licenses that customers claim with their keys, and transfer to others."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Holders whose lease the customer has ended get none for a while."""
+"""Holders whose lease the customer ended get no other for a while."""
 
 import sqlalchemy as sa
 from alembic import op

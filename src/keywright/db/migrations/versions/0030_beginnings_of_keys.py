@@ -22,7 +22,7 @@ def upgrade() -> None:
 
 
 def _fold_terms() -> None:
-    """Store each term with such a letter as it is folded now."""
+    """Fold each stored term that contains such a letter."""
     connection, column = op.get_bind(), _TERMS.c
     is_old = sa.or_(*(column.term.contains(chr(letter)) for letter in LETTERS))
     old = connection.execute(sa.select(column.term, column.number).where(is_old)).all()

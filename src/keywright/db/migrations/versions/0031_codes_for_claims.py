@@ -1,4 +1,4 @@
-"""A code is mailed to an address that no customer has yet; mails have an address for replies."""
+"""Codes are mailed to addresses without a customer; mails have a reply address."""
 
 import sqlalchemy as sa
 from alembic import op

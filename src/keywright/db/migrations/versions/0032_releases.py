@@ -1,4 +1,4 @@
-"""Releases of products, and what a product says of its updates."""
+"""Releases of products, and the settings of a product's updates."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The accounts at the company's provider with which users sign in."""
+"""The accounts at the company's identity provider with which users sign in."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The events that the figures of the reports consist of."""
+"""The events that make up the figures of the reports."""
 
 import sqlalchemy as sa
 from alembic import op
