@@ -33,8 +33,9 @@ DEFAULTS = {
 }
 #: A session that is idle inside a transaction must not hold its locks forever; a transaction that waits long
 #: for a lock is retried. An acknowledged commit is on disk, and on the synchronous standby if there is one,
-#: whatever the server's default is; if it is not, a warning is logged. Every query has its index; a
-#: sequential scan that was planned while the table was empty must not stay when it has grown.
+#: whatever the server's default is; if the server warns that it is not, the commit raises ``FateUnknown``.
+#: Every query has its index; a sequential scan that was planned while the table was empty must not stay when
+#: it has grown.
 _SETUP = """
 SELECT set_config('lock_timeout', '1s', false),
        set_config('idle_in_transaction_session_timeout', '10s', false),
@@ -66,7 +67,7 @@ _CONFLICTS = frozenset({"40001", "40P01", "23505"})
 _STALE_CONNECTION = frozenset({"25006", "0A000"})
 _LOCK_NOT_AVAILABLE = "55P03"
 _DISK_FULL = "53100"
-#: Classes of errors with which the server disconnects.
+#: Classes of errors after which the server disconnects.
 _DISCONNECTS = ("08", "57P")
 #: Classes of errors about a value: data exceptions, integrity constraints, syntax and access.
 _REJECTIONS = ("22", "23", "42")

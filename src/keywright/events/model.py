@@ -64,7 +64,7 @@ class MailTemplate(StrEnum):
     LICENSE_GIVEN = "license_given"
     #: For customers who use a version that a notice is about.
     NOTICE = "notice"
-    #: License files, from a job that makes them for many devices.
+    #: License files, from a job that makes them for all licenses and devices.
     LICENSE_FILES = "license_files"
     #: For users of the administration pages.
     ENDPOINT_DISABLED = "endpoint_disabled"

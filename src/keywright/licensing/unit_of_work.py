@@ -166,7 +166,7 @@ class LicenseWork(UnitOfWork):
             self._stored[one.license_id, one.token] = one
             self._activations.setdefault(one.license_id, {})[one.token] = one
 
-    # --- what handlers ask and change -------------------------------------------------------------
+    # --- what handlers read and change ------------------------------------------------------------
 
     def now(self, command: Command) -> datetime:
         """Return the moment at which a command about leases or usage is decided: by the database's clock, if

@@ -246,7 +246,7 @@ def _updated(first: int | None, last: int | None) -> Source:
 
 
 def updated_at_of(row: Any) -> ColumnElement[int]:
-    """When the license of a row was last changed, according to the projection."""
+    """Return when the license of a row was last changed, according to the projection."""
     own = select(schema.license_updates.c.updated_at).where(schema.license_updates.c.license_id == row.id)
     return func.coalesce(own.scalar_subquery(), 0)
 

@@ -227,7 +227,7 @@ def _fold_versions(tx: WriteTransaction, today: int) -> None:
         store.add_counts(tx, folded)
 
 
-# --- what pages and programs ask --------------------------------------------------------------------------
+# --- queries of pages and programs ------------------------------------------------------------------------
 
 
 def list_versions(read: Any, query: ListVersions) -> VersionsInUse:
@@ -302,7 +302,7 @@ _NAMES = ("made", "expiries", "renewed", "refunded", "trials", "bought")
 
 
 def _next_month(first: date) -> date:
-    """The first day of the next month."""
+    """Return the first day of the next month."""
     return (first + timedelta(days=31)).replace(day=1)
 
 

@@ -88,7 +88,7 @@ class RecentFigures:
             self._enqueue_count(self._figures, now)
 
     def are_recent(self, now: datetime) -> bool:
-        """Whether the stored figures need not be counted again."""
+        """Whether the stored figures are recent enough."""
         known = self._figures
         if known is None or known.total <= self._few:
             return False

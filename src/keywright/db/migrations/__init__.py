@@ -1,1 +1,1 @@
-"""The history of the schema: a file for each revision."""
+"""The history of the schema, with one file per revision."""

@@ -77,7 +77,7 @@ WHERE licenses.id = counted.license_id
 """)
 
 
-# --- what answers list ----------------------------------------------------------------------------
+# --- records in answers ---------------------------------------------------------------------------
 
 
 def find_records(
@@ -299,7 +299,7 @@ def _find_records_of(
     return licenses, found
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- pruning --------------------------------------------------------------------------------------
 
 
 def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:

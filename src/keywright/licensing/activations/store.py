@@ -37,17 +37,17 @@ from keywright.licensing.licenses.store import DELETE_LICENSES, LICENSE
 
 
 def list_activations(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
-    """Every record of these licenses, by license, oldest first."""
+    """Return every record of these licenses, by license, oldest first."""
     return _by_license(tx, ACTIVATIONS_OF, license_ids)
 
 
 def list_active(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
-    """Every active record of these licenses, by license, oldest first."""
+    """Return every active record of these licenses, by license, oldest first."""
     return _by_license(tx, ACTIVE_OF, license_ids)
 
 
 def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
-    """The records with these tokens, each only within its license."""
+    """Return the records with these tokens, each only within its license."""
     # No database can store NUL, so no record has such a token.
     possible = [pair for pair in tokens if "\0" not in pair[1]]
     found = {
@@ -70,7 +70,7 @@ def list_ended_at(tx: ReadTransaction, license_id: int, at: datetime, *, limit: 
 
 
 def find_by_fingerprint(tx: ReadTransaction, devices: Iterable[tuple[int, str]]) -> list[Activation]:
-    """The records of these devices, each only within its license."""
+    """Return the records of these devices, each only within its license."""
     return [activation_of(row) for row in FINGERPRINTS_WITH.find_rows(tx.connection, devices)]
 
 
@@ -167,7 +167,7 @@ def save_versions(tx: WriteTransaction, versions: Mapping[tuple[int, int], str])
 
 
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
-    """Insert."""
+    """Insert activations."""
     INSERT_ACTIVATIONS.execute(tx.connection, list(map(activation_values, new)))
 
 
@@ -186,7 +186,7 @@ def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, A
 
 
 def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None:
-    """Give up every place of a license, in one statement however many there are."""
+    """Give up every place of a license, in one statement."""
     values = {"where_id": license_id, "moment": to_seconds(now)}
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)
 

@@ -22,7 +22,7 @@ MAX_ENDED = 100
 
 
 def is_over(lease: Lease, now: datetime) -> bool:
-    """A lease is held up to, not including, its ``expires_at``."""
+    """Whether a lease is over: it is held up to, not including, its ``expires_at``."""
     return lease.ended_at is not None or now >= lease.expires_at
 
 

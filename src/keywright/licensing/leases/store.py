@@ -106,7 +106,7 @@ def count_leases(tx: ReadTransaction, license_id: int) -> int:
 
 
 def save_new_leases(tx: WriteTransaction, new: Sequence[Lease]) -> None:
-    """Insert."""
+    """Insert leases."""
     _INSERT.execute(tx.connection, list(map(_values, new)))
 
 
@@ -145,7 +145,7 @@ def prune(tx: WriteTransaction, kept: Mapping[int, int]) -> None:
 
 
 def save_new_counters(tx: WriteTransaction, new: Iterable[LeaseCounter]) -> None:
-    """Insert."""
+    """Insert counters."""
     rows = [{"license_id": one.license_id, "held": one.held, "places": one.places} for one in new]
     _INSERT_COUNTERS.execute(tx.connection, rows)
 

@@ -81,7 +81,7 @@ class LeaseWork:
             self._stored[lease.license_id, lease.lease_id] = lease
             self._leases.setdefault(lease.license_id, {})[lease.lease_id] = lease
 
-    # --- what handlers ask and change -------------------------------------------------------------
+    # --- what handlers read and change ------------------------------------------------------------
 
     def find_lease(self, license: License, lease_id: str) -> Lease | None:
         """Return a lease that a command of the batch names."""

@@ -1,4 +1,4 @@
-"""Decide the commands about licenses; see ``activations.handlers``."""
+"""Handlers of the commands about licenses; see ``activations.handlers``."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -168,7 +168,7 @@ _decode_order = msgspec.json.Decoder(Order).decode
 
 
 def order_of(license: License) -> Order:
-    """The order of a license."""
+    """Return the order of a license."""
     return read_order(license.order_id, license.order_details)
 
 

@@ -81,7 +81,7 @@ class Overage(StrEnum):
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """At most ``count`` within any ``per_days`` times 24 hours."""
+    """At most `count` within any `per_days` times 24 hours."""
 
     count: Annotated[int, about("How many.", 3)]
     per_days: Annotated[int, about("The days.", 30)]

@@ -241,7 +241,7 @@ def _suggest(name: str, known: Iterable[str]) -> str:
 
 
 def _point(at: str, name: object) -> str:
-    """The JSON Pointer of a member (RFC 6901)."""
+    """Return the JSON Pointer of a member (RFC 6901)."""
     return f"{at}/" + str(name)[:MAX_NAME].replace("~", "~0").replace("/", "~1")
 
 

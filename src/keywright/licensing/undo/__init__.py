@@ -1,1 +1,1 @@
-"""Undo: a license as its events state it was before them, and how to go back there."""
+"""Undo changes of a license, with the former values in its events."""

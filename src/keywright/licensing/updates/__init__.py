@@ -1,1 +1,1 @@
-"""Releases of a product: what is new, and which license covers it."""
+"""Releases of a product, and which licenses cover them."""

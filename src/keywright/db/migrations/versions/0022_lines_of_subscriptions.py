@@ -58,7 +58,7 @@ def _index(table: str) -> None:
 
 
 def _widen_licenses() -> None:
-    """A unit may have several licenses: their table gets another primary key."""
+    """Change the primary key of the table: a unit may have several licenses."""
     new = (
         sa.Column("item", sa.SmallInteger, nullable=False, server_default=_ZERO),
         sa.Column("policy_id", sa.BigInteger),

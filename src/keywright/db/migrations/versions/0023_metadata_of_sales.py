@@ -1,4 +1,4 @@
-"""The metadata of a sale that connections store."""
+"""The names of a sale's metadata that a connection stores."""
 
 import sqlalchemy as sa
 from alembic import op
