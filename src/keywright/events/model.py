@@ -32,7 +32,7 @@ class RecordEvent(Command, frozen=True, kw_only=True):
 
 
 class SettleEvents(Command, frozen=True, kw_only=True):
-    """Find the last event before which no other can still be committed; returns whether that is the newest
+    """Find the last event up to which no other can still be committed; returns whether it is the newest
     one.
     """
 

@@ -187,7 +187,7 @@ _NUMBERS = select(_number(func.pg_current_xact_id()), _number(_OLDEST))
 
 
 def find_settled_id(tx: ReadTransaction) -> int:
-    """Return the ID up to which no event is known to be uncommitted. Later reads see all events up to it."""
+    """Return the ID up to which events are known to be settled. Later reads see all events up to it."""
     return find_checkpoint(tx, _SETTLED) if tx.is_postgres else find_newest_id(tx)
 
 

@@ -27,7 +27,7 @@ class NamedDevice(NamedTuple):
     token: str | None = None
 
     def without_unstorable(self) -> Self:
-        """Return this without texts that no database can store: these may be why the call was refused."""
+        """Return a copy without texts that no database can store: they may be why the call was refused."""
         return type(self)(*(one if one is None or is_storable(one) else None for one in self))
 
 

@@ -134,8 +134,8 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
 def overview(
     tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
-    """Return the figures for the first page, cached by ``recent``; ``without`` is a prefix of events to leave
-    out.
+    """Return the figures for the first page, cached by ``recent``; ``without`` is a prefix of event names to
+    leave out.
     """
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     return Overview(

@@ -1,4 +1,4 @@
-"""The tables. The primary key of every table that an activation uses begins with the license; there are no
+"""The tables. What an activation looks up has a primary key that begins with the license; there are no
 triggers.
 
 Times are whole seconds since 1970-01-01 UTC, in 64-bit integers: the same on every database, and compared

@@ -120,7 +120,7 @@ def note_answer(
     command: model.ProgramCommand,
     lease_ends_at: datetime | None = None,
 ) -> model.Activation:
-    """Return the record of a device after the positive answer to this command."""
+    """Update the record of a device that gets a positive answer to this command."""
     now, ends_at = command.context.now, None
     if command.is_signed:
         ends_at = license_rules.signed_until(

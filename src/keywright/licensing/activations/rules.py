@@ -75,7 +75,7 @@ def validate(activations: Iterable[Activation], token: str | None) -> tuple[Acti
 
 def surplus(license: License, kept: int) -> tuple[int, int]:
     """Return how many records that were given up must be deleted, oldest first: how many in any case, and how
-    many more if they were given up longer than ``KEPT_FOR`` ago.
+    many more if they were given up more than ``KEPT_FOR`` ago.
 
     A license keeps ``kept`` of them, or twice its limit if that is more; never over ``MAX_KEPT_RECORDS``.
     """

@@ -17,7 +17,8 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import require_activatable
 from keywright.licensing.terms.model import DeviceRule, Terms
 
-#: The minimum of leases kept that ended without being released; a license with a higher limit keeps as many.
+#: The most leases kept that ended without being released; a license with a higher limit keeps up to its
+#: limit.
 MAX_ENDED = 100
 
 
@@ -114,7 +115,7 @@ def renew_at(lease: Lease) -> datetime:
 
 
 def kept_ended(terms: Terms) -> int:
-    """Return how many leases are kept that ended without being released, the latest of them."""
+    """Return how many of the leases that ended without being released are kept, the latest ones."""
     return max(MAX_ENDED, terms.max_leases or MAX_ENDED)
 
 

@@ -86,7 +86,9 @@ class Release(Struct, frozen=True, kw_only=True):
 
 
 class ReleaseFile(Struct, frozen=True, kw_only=True):
-    """A file of a release. Its digests are set once its bytes are uploaded."""
+    """A file of a release. Its digests are those of its bytes, or until these are uploaded, the expected
+    ones.
+    """
 
     id: Annotated[Id, about("Its number.", 31)]
     release_id: Annotated[Id, about("The release.", 12)]

@@ -240,7 +240,7 @@ def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, error: st
 
 
 def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
-    """Keep of a customer only that, and when, a notice was sent."""
+    """Erase a customer from the recipients; only that, and when, a customer was notified remains."""
     nothing = {"customer_id": None, "email": None, "error": None}
     tx.connection.execute(
         update(notice_recipients).where(_COLUMNS.customer_id == customer_id).values(nothing)

@@ -268,8 +268,8 @@ def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[rules.Ve
 
 
 def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
-    """Return the file of a ticket; the gate is checked again, except the rollout. Raises ``NotFound`` if the
-    file no longer exists, and ``DownloadRefused``.
+    """Return the file of a ticket; the gate is checked again as in ``rules.may_download``. Raises
+    ``NotFound`` if the file no longer exists, and ``DownloadRefused``.
     """
     ticket = query.ticket
     file = store.FILES.find(tx, ticket.file_id)

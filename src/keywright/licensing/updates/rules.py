@@ -193,8 +193,8 @@ def explain(facts: UpdateFacts, known: model.Known) -> list[Verdict]:
 
 
 def may_download(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
-    """Return why a download is refused, or None; the rollout and the required earlier version are not checked
-    again. Without a device, it is a download by a customer, whose device may be new.
+    """Return why a download is refused, or None; the rollout, the required earlier version and the platform
+    are not checked again. Without a device, it is a download by a customer, whose device may be new.
     """
     later = (
         UpdateCode.FINGERPRINT_REQUIRED,
