@@ -279,7 +279,7 @@ rotated_keys = sa.Table(
 )
 
 #: Deleted licenses that can be restored for a while: sealed JSON of the license with what belonged to it.
-#: Read only by undo.
+#: Only ``licensing.undo`` reads the snapshots.
 deleted_licenses = sa.Table(
     "deleted_licenses",
     metadata,
