@@ -1,6 +1,6 @@
-"""Error messages of the pages, and why a value is wrong, in the reader's language.
+"""Error messages of the pages, and reasons why a value is refused, in the reader's language.
 
-Parsers state it in English, as the end of a sentence (``ValueError("must be an e-mail address")``).
+Parsers state the reason in English, as the end of a sentence (``ValueError("must be an e-mail address")``).
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from keywright.core import errors as e
 from keywright.http.pages.formats import N_, _, ngettext, write_number
 
-#: Every sentence that a form can need; ``%(name)s`` stands for anything.
+#: Every sentence that ``explain`` can translate; ``%(name)s`` matches any text.
 SENTENCES = (
     N_("It must be an integer from 0 to %(most)s."),
     N_("It must be an integer from %(least)s to %(most)s."),
@@ -74,7 +74,10 @@ _LARGE_NUMBER = re.compile(r"\d{1,3}(,\d{3})+")
 
 
 def explain(reason: object, subject: str = "It") -> str:
-    """The sentence about a value that a parser refused: ``It must be an e-mail address.``"""
+    """The translated sentence about a value that a parser refused: ``It must be an e-mail address.``
+
+    ``reason`` is the parser's ``ValueError``. A sentence that is not in ``SENTENCES`` stays English.
+    """
     text = f"{subject} {reason}."
     found = find_sentence(text)
     if found is None:
@@ -84,7 +87,7 @@ def explain(reason: object, subject: str = "It") -> str:
 
 
 def find_sentence(text: str) -> tuple[str, dict[str, str]] | None:
-    """The one of ``SENTENCES`` that matches this, and its values."""
+    """The member of ``SENTENCES`` that matches this text, and the values in it."""
     for sentence, pattern in _patterns():
         if (found := pattern.fullmatch(text)) is not None:
             return sentence, found.groupdict()
@@ -97,7 +100,7 @@ def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
 
 
 def _localize(value: str) -> str:
-    """A number as the language writes it; anything else as it is."""
+    """A number with thousands separators in the language's format; any other value unchanged."""
     return write_number(int(value.replace(",", ""))) if _LARGE_NUMBER.fullmatch(value) else value
 
 
@@ -109,7 +112,7 @@ class Message(NamedTuple):
     sentence: str
 
 
-#: The heading for users whose role is too small.
+#: The heading for users whose role lacks the right.
 NOT_ALLOWED = e.NoReadPermission.heading
 _HEADINGS = {
     400: N_("The request is not valid"),
@@ -122,7 +125,7 @@ _HEADINGS = {
     500: N_("Something went wrong"),
     503: N_("Please try again in a moment"),
 }
-#: The words with which facts of errors begin.
+#: The nouns with which facts of errors can begin.
 _THINGS = {
     *(N_("product"), N_("customer"), N_("policy"), N_("event"), N_("activation"), N_("change")),
     *(N_("licenses"), N_("policies")),
@@ -133,7 +136,7 @@ _AMOUNT = re.compile(r"([\d,]+) (second|day|lease)s?")
 def message_for(error: e.KeywrightError, sentence: str = "") -> Message:
     """The message for this error, in the reader's language, without license keys, tokens or other secrets.
 
-    ``sentence`` takes the place of the error's own, which speaks to the vendor.
+    ``sentence`` replaces the error's own, which addresses the vendor.
     """
     heading = error.heading or _HEADINGS.get(error.status, _HEADINGS[400])
     facts = {name: _translate(value) for name, value in error.facts().items()}
@@ -141,7 +144,9 @@ def message_for(error: e.KeywrightError, sentence: str = "") -> Message:
 
 
 def _translate(fact: object) -> object:
-    """A fact in the reader's language, where it is an amount or a thing: ``30 seconds``, ``product 7``."""
+    """A fact in the reader's language if it is an amount or a noun with an ID: ``30 seconds``, ``product 7``.
+    Other facts are returned unchanged.
+    """
     if not isinstance(fact, str):
         return fact
     if (amount := _AMOUNT.fullmatch(fact)) is not None:

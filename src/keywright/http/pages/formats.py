@@ -1,8 +1,8 @@
-"""The reader's language, and how numbers, days and times are written in it.
+"""The reader's language, and the formats of numbers, days and times in it.
 
-Code and templates have their texts in English, inside ``_()``, ``ngettext()`` or, where the text is not shown
-at once, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder of catalogs, one file for each
-language. The language of a request is known to everything that is called for it.
+The texts in code and templates are English, inside ``_()``, ``ngettext()`` or, where the text is translated
+later, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder of catalogs, one file per
+language. The language of the current request is a context variable.
 """
 
 import re
@@ -31,14 +31,14 @@ _A_SECOND = timedelta(seconds=1)
 
 
 def zone_of(cookies: Mapping[str, str], default: str) -> ZoneInfo:
-    """The reader's time zone: the one that the browser named, else the one of this name, else UTC."""
+    """The reader's time zone: that of the browser's cookie, else the one named ``default``, else UTC."""
     names = (cookies.get(_COOKIE, ""), default, UTC_NAME)
     return next(zone for name in names if (zone := find_zone(name)) is not None)
 
 
 def last_day(end: datetime, zone: ZoneInfo) -> date:
-    """The last day in the time zone of what ends at this moment; the last day of all where the zone has
-    none for it.
+    """The last day, in the time zone, of a period that ends at this moment (exclusive). Where the conversion
+    overflows, the UTC date of the end.
     """
     try:
         return last_second(end).astimezone(zone).date()
@@ -47,7 +47,7 @@ def last_day(end: datetime, zone: ZoneInfo) -> date:
 
 
 def last_second(end: datetime) -> datetime:
-    """The last second of what ends at this moment."""
+    """The last second of a period that ends at this moment (exclusive)."""
     return end if end.replace(tzinfo=None) == datetime.min else end - _A_SECOND
 
 
@@ -62,7 +62,8 @@ def find_zone(name: str) -> ZoneInfo | None:
         return None
 
 
-#: Babel takes 30 µs for a number or a day, and a page has a hundred, most of them again and again.
+#: The size of each cache of formatted numbers or days. Babel takes 30 µs for one, and a page has a hundred,
+#: most of them repeated.
 _KEPT = 5_000
 
 
@@ -122,7 +123,7 @@ def write_month(day: date) -> str:
 
 
 def write_ago(moment: datetime, now: datetime) -> str:
-    """``3 minutes ago``, ``in 2 days``: the largest unit."""
+    """``3 minutes ago``, ``in 2 days``: the difference in its largest unit."""
     from babel.dates import format_timedelta
 
     if moment == now:
@@ -131,7 +132,7 @@ def write_ago(moment: datetime, now: datetime) -> str:
 
 
 def is_near(moment: datetime, now: datetime) -> bool:
-    """Whether it is less than a day away, so that the time of day matters."""
+    """Whether the moment is less than a day away, so that its time of day matters."""
     return abs(moment - now) < timedelta(days=1)
 
 
@@ -144,16 +145,16 @@ def write_clock(moment: datetime) -> str:
 
 #: The catalogs of the portal, and of other pages for customers.
 PORTAL_CATALOGS = Path(__file__).parent.parent / "portal" / "locale"
-#: The tags that a text may have; one with others is no HTML.
+#: The tags that a text may contain to count as HTML; a text with any other tag does not.
 _TAG = re.compile(r"</?(b|code|em|kbd|a|span)( (class|href)='[^'<>]*')*>")
-#: More languages than this in a header are not looked at.
+#: The most languages of an ``Accept-Language`` header that are considered.
 _MAX_ACCEPTED = 20
-#: A page has hundreds of texts, most of them again and again.
+#: The size of the cache of translated texts. A page has hundreds of texts, most of them repeated.
 _KEPT_LANGUAGE = 10_000
 
 
 class Languages:
-    """The languages of a site: English, and one for each catalog in the folder."""
+    """The languages of a site: English, and one per catalog in the folder."""
 
     def __init__(self, folder: Path) -> None:
         catalogs = {one.stem.replace("_", "-"): one for one in sorted(folder.glob("*.po"))}
@@ -166,7 +167,9 @@ class Languages:
         return code in self._languages
 
     def choose(self, chosen: str | None, accepted: str) -> Language:
-        """The language that was chosen; otherwise, the first that an ``Accept-Language`` header asks for."""
+        """The ``chosen`` language, if the site has it; otherwise, the most preferred one of an
+        ``Accept-Language`` header that it has, or English.
+        """
         for code in (chosen or "", *_parse_accepted(accepted)):
             language = code.partition("-")[0]
             others = [one for one in self._languages if language and one.startswith(f"{language}-")]
@@ -177,7 +180,7 @@ class Languages:
 
 
 def _parse_accepted(header: str) -> Sequence[str]:
-    """The languages in an ``Accept-Language`` header, the most wanted first: ``de``, ``pt-BR``."""
+    """The languages in an ``Accept-Language`` header, in order of preference: ``de``, ``pt-BR``."""
     found: list[tuple[float, str]] = []
     for one in header.split(",")[:_MAX_ACCEPTED]:
         code, _, quality = one.partition(";")
@@ -197,7 +200,7 @@ _current: ContextVar[Language] = ContextVar("language", default=_ENGLISH)
 
 @contextmanager
 def speaking(language: Language) -> Iterator[None]:
-    """Use this language for every text."""
+    """Use this language for every text in the ``with`` block."""
     token = _current.set(language)
     try:
         yield
@@ -211,14 +214,15 @@ def current_language() -> Language:
 
 
 def N_(text: str) -> str:
-    """The same text; a mark that it is to be translated, by ``_`` where it is shown."""
+    """Mark a text for translation and return it unchanged; ``_`` translates it where it is shown."""
     return text
 
 
 def gettext(text: str, /, **values: Any) -> str:
-    """The text in the reader's language, with values in the place of ``%(name)s``; ``%`` is written ``%%``.
+    """The text in the reader's language, with values in place of ``%(name)s``; ``%`` is written ``%%``.
 
-    A text with simple tags, or with a value that is HTML, is HTML; all other values are escaped in it.
+    A text with only the tags of ``_TAG``, or with a value that is HTML, is HTML; all other values are
+    escaped.
     """
     language = _current.get()
     if not values:
@@ -232,12 +236,12 @@ def _translate(language: Language, text: str) -> str:
 
 
 def pgettext(context: str, text: str, /, **values: Any) -> str:
-    """Like ``gettext``, for an English text that stands for several in other languages."""
+    """Like ``gettext``, for an English text whose translation depends on the ``context``."""
     return _fill(text, current_language().translations.pgettext(context, text), values)
 
 
 def ngettext(singular: str, plural: str, number: int, /, **values: Any) -> str:
-    """The text for this number, which is ``%(num)s`` in it, written as the language does."""
+    """The text for this number. ``%(num)s`` in it becomes the number in the language's format."""
     from babel.numbers import format_decimal
 
     language = current_language()
@@ -249,10 +253,10 @@ _ = gettext
 
 
 def _fill(original: str, text: str, values: dict[str, Any]) -> str:
-    """``original`` decides what is HTML: a catalog cannot."""
+    """Insert the values. Only ``original`` decides whether the text is HTML; the catalog's text cannot."""
     if "<" in original and "<" not in _TAG.sub("", original):
         return Markup(text) % values  # noqa: S704
-    # Not any(): a generator is called once more for each value, and a page has hundreds.
+    # Not any(): its generator would cost a call per value, and a page has hundreds of values.
     for one in values.values():
         if hasattr(one, "__html__"):
             return escape(text) % values

@@ -1,6 +1,7 @@
-"""The path, the query and the form of a request for a page, and its fields.
+"""Parse the path, the query and the form of a page request, and the fields in them.
 
-Starlette's parser would write a larger file, with its license keys, to a temporary file.
+Starlette's form parser is not used: it would write a larger upload, with its license keys, to a temporary
+file.
 """
 
 import re
@@ -21,7 +22,7 @@ from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import _
 
 MULTIPART: Final = "multipart/form-data"
-#: A form with a file has a few fields besides.
+#: The most parts of a form: it has a few fields besides the file.
 _MAX_PARTS = 20
 #: RFC 2046 allows boundaries of up to 70 characters.
 _BOUNDARY = re.compile(r'boundary="?([^";\s]{1,70})"?')
@@ -30,14 +31,14 @@ _LINE = b"\r\n"
 
 
 class UploadedFile(NamedTuple):
-    """A file as it was chosen; ``name`` has no folders."""
+    """A file that the user chose; ``name`` has no folders."""
 
     name: str
     content: bytes
 
 
 def parse_multipart(content_type: str, body: bytes) -> tuple[list[tuple[str, str]], dict[str, UploadedFile]]:
-    """The fields and the files of a form. One that was not chosen is left out. Raises ``MalformedForm``."""
+    """The fields and files of a form. Empty file fields are omitted. Raises ``MalformedForm``."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None or not boundary[1].isascii():
         raise MalformedForm
@@ -76,7 +77,7 @@ def _decode(text: bytes) -> str:
 
 
 class _Number(Convertor[int]):
-    """A number in a path, ``{id:number}``; longer ones cannot exist."""
+    """An ID in a path, ``{id:number}``, of at most 19 digits: no ID is longer."""
 
     regex = "[0-9]{1,19}"
 
@@ -88,11 +89,11 @@ class _Number(Convertor[int]):
 
 
 def register() -> None:
-    """Let paths have ``{id:number}``."""
+    """Register ``{id:number}`` for paths."""
     register_url_convertor("number", _Number())
 
 
-#: The most fields of a query or a form; a page of a list has far fewer checkboxes.
+#: The most fields in a query or a form; a page of a list has far fewer checkboxes.
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
 #: How long a form with a file may take to arrive, in seconds: 8 MiB over 1.2 Mbit/s.
@@ -136,7 +137,7 @@ class Form(Mapping[str, str]):
 
 
 def parse_query(request: Request) -> Form:
-    """The query of the address. Raises ``MalformedForm``."""
+    """The fields of the query string. Raises ``MalformedForm``."""
     return Form(_parse(request.scope["query_string"]))
 
 
@@ -149,8 +150,8 @@ async def read_form(
     is_anonymous: bool,
     has_files: bool = False,
 ) -> Form:
-    """The form in a body of at most ``limit`` bytes, from the client with this ``address``; with
-    ``has_files``, it may have files.
+    """Read the form in a body of at most ``limit`` bytes, from the client with this ``address``. It may
+    contain files with ``has_files``.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or
     ``MalformedForm``.
@@ -205,7 +206,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Inputs:
-    """Reads the fields of a form. ``errors`` has a sentence for each field that is wrong."""
+    """Reads the fields of a form. ``errors`` has a message for each invalid field."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -232,7 +233,7 @@ class Inputs:
         *,
         is_trimmed: bool = True,
     ) -> Value:
-        """The value of a field that must not be empty; ``default`` where there is an error."""
+        """The value of a required field; ``default`` if it is empty or invalid."""
         value = self.read(name, parse, is_trimmed=is_trimmed)
         if value is None:
             self.errors.setdefault(name, _("This field is required."))
@@ -257,14 +258,14 @@ def parse_choice(kind: type[Choice]) -> Callable[[str], Choice]:
 
 
 def parse_number(text: str) -> int | None:
-    """A number in a query; None if the text is not one."""
+    """An integer in a query; None if the text is not one."""
     with suppress(ValueError):
         return parse_integer(text)
     return None
 
 
 def parse_positive(text: str, maximum: int = MAX_COUNT) -> int:
-    """A number from 1 to ``maximum``. Raises ``ValueError``."""
+    """An integer from 1 to ``maximum``. Raises ``ValueError``."""
     number = parse_number(text)
     if not number or number > maximum:
         raise ValueError(f"must be a whole number from 1 to {maximum:,}")
@@ -272,7 +273,7 @@ def parse_positive(text: str, maximum: int = MAX_COUNT) -> int:
 
 
 def require_id(value: int) -> int:
-    """A number from a path, if a database can hold it; otherwise raises ``NoSuchAddress``."""
+    """An ID from a path. Raises ``NoSuchAddress`` if it exceeds the range of IDs in the database."""
     if not 0 <= value <= MAX_ID:
         raise NoSuchAddress
     return value

@@ -1,4 +1,4 @@
-"""A site whose pages are imported and built at the first request, in a thread: until then, they take no
+"""A site whose pages are imported and built in a thread at the first request; until then, they take no
 memory.
 """
 
@@ -33,8 +33,8 @@ class LazyApp:
     """Answers every request below the path ``base``."""
 
     def __init__(self, base: str, runner: Runner, build: Callable[[], ASGIApp], *, home: str = "") -> None:
-        """``build`` makes the application, in a thread; ``base`` itself leads to the path ``home`` below it,
-        if there is one.
+        """``build`` creates the application, in a thread. ``base`` redirects to the path ``home`` below it,
+        if given.
         """
         self._base = base
         self._runner = runner
@@ -83,11 +83,11 @@ class LazyApp:
             raise
 
     def _build(self) -> ASGIApp:
-        # The collector would walk through all modules again and again, and every request would wait for it.
+        # The garbage collector would traverse all modules repeatedly, and every request would wait for it.
         gc.disable()
         try:
             app = self._build_app()
-            # The pages stay in memory for good.
+            # The pages stay in memory permanently: the collector need not visit them.
             gc.freeze()
         finally:
             gc.enable()
@@ -95,7 +95,7 @@ class LazyApp:
 
 
 async def _send_text(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
-    """Answer with plain text, where no page can be made."""
+    """Answer with plain text, where no page can be rendered."""
     body = f"{text}\n".encode() if text else b""
     plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": [*plain, *headers]})

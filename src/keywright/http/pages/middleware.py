@@ -1,4 +1,4 @@
-"""Find the session and language of each request; errors that leave the application become pages."""
+"""Middleware that finds the session and language of each request, and turns uncaught errors into pages."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from keywright.languages import Language
 
 
 class SessionMiddleware:
-    """Puts the ``BrowserSession`` of each request into its state; errors become pages."""
+    """Stores the ``BrowserSession`` of each request in its state; turns errors into pages."""
 
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class SessionMiddleware:
                 await self._app(scope, receive, send_and_note)
         except KeywrightError as error:
             if has_started:
-                # Part of a file was sent: only a broken connection can tell the browser.
+                # Part of a file was sent: only a broken connection can signal the error to the browser.
                 raise
             with speaking(self._choose_language(request)):
                 await (await self._error_page(request, error))(scope, receive, send)
@@ -64,5 +64,5 @@ class SessionMiddleware:
             page = PageRequest(self._site, request)
             return await self._site.runner.run(partial(page.error_page, error))
         except QueueFull:
-            # A page would need a thread, too.
+            # Rendering a page would need a thread, too.
             return PlainTextResponse(message_for(QueueFull()).sentence, 503, {"retry-after": "1"})

@@ -1,7 +1,7 @@
-"""Forms that take effect once, and forms that are kept where the session had ended.
+"""Idempotent forms, and forms that are kept during a sign-in because the session had ended.
 
-Such a form contains a random value (``templates/once.html``). Its outcome is stored like the answer to a call
-with an ``Idempotency-Key`` (docs/decisions/004), and by the same means.
+An idempotent form contains a random value (``templates/once.html``). Its outcome is stored in the same way as
+the answer to a call with an ``Idempotency-Key`` (docs/decisions/004).
 """
 
 import re
@@ -27,27 +27,29 @@ from keywright.http.pages.site import Site
 
 #: The field with the form's random value.
 FIELD = "once"
-#: How long a form waits while the same form, sent a moment before, is in progress; and how often it looks; in
+#: How long a form waits for the same form, sent earlier and still in progress, and the polling interval, in
 #: seconds.
 _TIMEOUT, _INTERVAL = 90.0, 0.02
 _DONE, _REFUSED = 303, 409
 
 
 class Redirect(NamedTuple):
-    """The page that the browser is sent to, the message that it shows, and the path that undoes it."""
+    """The path of the page to redirect to, the message to show, and the path of the form that undoes the
+    change.
+    """
 
     path: str
     message: str = ""
     undo: str = ""
 
 
-#: Makes the redirect for the outcome of a command.
+#: Returns the redirect for the outcome of a command.
 ToRedirect = Callable[[Any], Redirect]
 
 
 def change_once(request: PageRequest, command: Command, to_redirect: ToRedirect) -> Response:
-    """Submit the command, and redirect. If this form was sent before with the same fields, redirect as then.
-    Raises what the command raises.
+    """Submit the command and redirect. If the same form was sent before with the same fields, only repeat its
+    redirect. Raises what the command raises.
     """
     if not request.form.get(FIELD, ""):
         return request.redirect(*to_redirect(request.change(command)))
@@ -60,12 +62,12 @@ def change_once(request: PageRequest, command: Command, to_redirect: ToRedirect)
             return request.redirect(*to_redirect(outcome))
         if outcome.status == _DONE:
             return request.redirect(*msgspec.json.decode(outcome.body, type=Redirect))
-        # The first attempt was refused, so nothing can happen twice; and the command may be possible now.
+        # The earlier attempt was refused, so nothing can happen twice, and the command may succeed now.
         attempt += 1
 
 
 def _digest(request: PageRequest, attempt: int) -> bytes:
-    """The identity of the form: its fields, its page, and the user who sends it."""
+    """The idempotency key of the form: a hash of its user, its page, its fields and the attempt."""
     fields = sorted((name, request.form.all(name)) for name in request.form if name != "csrf_token")
     identity = ["form", request.user.id, request.http.url.path, attempt, fields]
     return sha256(msgspec.json.encode(identity)).digest()
@@ -79,7 +81,9 @@ def _encode(to_redirect: ToRedirect, outcome: Any) -> tuple[int, bytes]:
 
 
 def _change(request: PageRequest, command: Command) -> Any:
-    """The outcome, or the stored record of it; waits while the same form is in progress."""
+    """Submit the command; return its outcome, or the stored record of it. Waits while the same form is in
+    progress.
+    """
     end = monotonic() + _TIMEOUT
     while True:
         try:
@@ -91,10 +95,11 @@ def _change(request: PageRequest, command: Command) -> Any:
             sleep(_INTERVAL)
 
 
-#: The field of the sign-in with the form.
+#: The field of the sign-in pages with the kept form.
 KEPT_FORM = "kept"
-#: The longest form that is kept, in bytes: with room for the rest of the sign-in.
+#: The longest form that is kept, in bytes: it must fit into the form of the sign-in.
 _MAX_BYTES = 8 * 1024
+#: The longest body that is read for such a form, in bytes.
 _MAX_BODY = 16 * 1024
 #: Pages whose forms are kept; those about passwords, codes and signing in are not.
 _PATH = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)+")
@@ -113,7 +118,9 @@ _decode = msgspec.json.Decoder(KeptForm).decode
 
 
 async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> KeptForm | None:
-    """The form in a request without a session, if one of these pages in this browser has sent it."""
+    """The form in a request without a session, if it may be kept and one of these pages sent it from this
+    browser.
+    """
     if request.method != "POST" or not browser.token:
         return None
     try:
@@ -128,12 +135,12 @@ async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> 
 
 
 def parse_kept(form: Form) -> KeptForm | None:
-    """The form that the page of the sign-in has kept."""
+    """The kept form in a form of the sign-in pages."""
     return decode_kept(form.raw(KEPT_FORM))
 
 
 def decode_kept(text: str) -> KeptForm | None:
-    """The form that ``write_kept`` wrote."""
+    """The form that ``write_kept`` wrote; None if the text is not one that may be kept."""
     try:
         kept = _decode(text)
     except msgspec.DecodeError:
@@ -142,7 +149,7 @@ def decode_kept(text: str) -> KeptForm | None:
 
 
 def write_kept(kept: KeptForm | None) -> str:
-    """The form as a text for the field; "" is none."""
+    """The form as JSON, for the field ``KEPT_FORM``; "" for None."""
     return "" if kept is None else msgspec.json.encode(kept).decode()
 
 

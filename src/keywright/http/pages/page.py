@@ -21,10 +21,10 @@ from keywright.http.pages.site import PUBLIC, MenuItem, PageRight, Site, may_ope
 
 #: The longest form on a page for ``PUBLIC``, in bytes: a password may be long.
 _MAX_PUBLIC_FORM = 16 * 1024
-#: What a form with a file may have besides the file, in bytes.
+#: The most bytes in a form with a file, besides the file.
 _MAX_AROUND_FILE = 16 * 1024
 
-#: The attribute of a marked method: a function that makes its ``Page`` for a section.
+#: The attribute of a method marked with ``@page``: a function that builds its ``Page`` for a section.
 _BUILD_PAGE = "build_page"
 
 Method = Callable[[Any, PageRequest], Response]
@@ -33,10 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class Page(NamedTuple):
-    """A page of a section: its path below the section's, and the right that it needs. ``checks_passwords`` if
-    a browser without a user can make the server check a password: such forms wait in a queue of their own.
-    ``max_upload`` is the size of the largest file in its form, in bytes; with 0, the form has no files.
-    ``asks_provider`` if it waits for the company's provider: such pages have a queue of their own, too.
+    """A page of a section: its path below the section's, and the right that it needs.
+
+    ``checks_passwords``: a browser without a signed-in user can make the server check a password; such forms
+    wait in a separate queue. ``max_upload``: the size of the largest file in the form, in bytes; 0 means that
+    the form has no files. ``asks_provider``: the page waits for the company's provider, in a separate queue.
     """
 
     method: Method
@@ -57,9 +58,10 @@ def page(
     max_upload: int = 0,
     asks_provider: bool = False,
 ) -> Callable[[Method], Method]:
-    """Make a method of a ``Section`` the page at this path below the section's own.
+    """Make a method of a ``Section`` the page at this path below the section's.
 
-    GET includes HEAD. On a POST, the form was sent by one of these pages. ``right`` replaces the section's.
+    GET includes HEAD. A POST reaches the method only if one of these pages sent the form. ``right`` replaces
+    the section's; the other arguments are those of ``Page``.
     """
 
     def mark(method: Method) -> Method:
@@ -79,21 +81,21 @@ class Section:
     """A part of the site, with an entry in the menu unless ``in_menu`` is False.
 
     Its pages are methods marked with ``@page``. They take a ``PageRequest``, return a response and run in a
-    thread. A page without a right, of its own or its section's, makes the class raise ``TypeError``.
+    thread. Defining a class raises ``TypeError`` if neither a page nor its section has a right.
     """
 
-    #: Marked by ``N_``.
+    #: The text of its menu entry, marked by ``N_``.
     label: ClassVar[str]
     path: ClassVar[str]
-    #: The heading of its group in the menu, marked by ``N_``; "" is none.
+    #: The heading of its group in the menu, marked by ``N_``; "" for none.
     group: ClassVar[str] = ""
-    #: A name in templates/icons.html.
+    #: The name of its icon in templates/icons.html.
     icon: ClassVar[str] = "dot"
     in_menu: ClassVar[bool] = True
     right: ClassVar[PageRight | None] = None
     #: Whether users who must set up a second factor first may open it.
     is_for_enrolling: ClassVar[bool] = False
-    #: The pages by the names of their methods.
+    #: The pages, by the names of their methods.
     pages: ClassVar[Mapping[str, Page]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -111,7 +113,7 @@ class Section:
         return MenuItem(cls.group, cls.label, cls.path, cls.icon, rights, cls.is_for_enrolling)
 
     def routes(self) -> list[Route]:
-        """A route for each page."""
+        """One route per page."""
         return [
             Route(
                 f"{self.path.rstrip('/')}{page.path}" or "/",
@@ -123,8 +125,8 @@ class Section:
         ]
 
     def is_known_browser(self, request: PageRequest) -> bool:
-        """Whether the user named in a form has signed in with this browser before; such forms do not wait
-        together with those of unknown browsers.
+        """Whether the user named in a form has signed in with this browser before. Such forms do not share a
+        queue with those of unknown browsers.
         """
         return False
 
@@ -157,7 +159,7 @@ async def _answer(section: Section, page: Page, http: Request) -> Response:
         return await runner.run_company_sign_in(work)
     if not (request.is_post and page.checks_passwords):
         return await runner.run(work)
-    # Only a browser with a mark can be known; a flood without marks causes no queries.
+    # Only a browser with a device mark can be known; a flood of requests without marks causes no queries.
     is_known = bool(browser.device_mark) and await runner.run(partial(section.is_known_browser, request))
     return await runner.run_sign_in(work, is_known=is_known)
 
@@ -180,10 +182,10 @@ async def _read_form(site: Site, page: Page, http: Request) -> Form:
 
 
 def _run(section: Section, page: Page, request: PageRequest) -> Response:
-    """The page's response, or an error page. In a thread."""
+    """The page's response, or an error page. Runs in a thread."""
     try:
         if request.is_post:
-            # While the form arrived, its user may have got another role or been signed out.
+            # While the form arrived, the user's role may have changed, or the session ended.
             request.browser.find_user(section.site.runner)
             _require_right(section, page, request.browser)
         return page.method(section, request)

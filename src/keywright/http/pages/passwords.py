@@ -1,4 +1,4 @@
-"""Passwords that users set, and attempts to sign in, which are counted."""
+"""Check and hash passwords in the threads of the pages; limit failed sign-ins."""
 
 from collections.abc import Mapping, MutableMapping
 from threading import Lock
@@ -14,24 +14,25 @@ from keywright.identity import passwords
 from keywright.identity.model import User
 from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 
-#: Hashing takes 64 MiB and a processor on purpose: a flood of sign-ins must not slow down API calls.
+#: Held while a password is hashed: a hash deliberately takes 64 MiB and a processor, and a flood of sign-ins
+#: must not slow down API calls.
 _HASHING = Lock()
 
 
 def check_password(request: PageRequest, user: User | None, password: str) -> bool:
-    """Whether the user may sign in with this password. Takes as long for an unknown user."""
+    """Whether the user may sign in with this password. Takes equally long for an unknown user (None)."""
     with request.release_lock(), _HASHING:
         return passwords.check_password(user, password)
 
 
 def hash_password(request: PageRequest, password: str) -> str:
-    """The hash of a password, to be stored."""
+    """The hash of a password, for storage."""
     with request.release_lock(), _HASHING:
         return passwords.hash_password(password)
 
 
 def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
-    """The field ``new_password``; messages about it or about ``repeated`` are added to ``errors``."""
+    """The field ``new_password``. Messages about it and ``repeated`` are added to ``errors``."""
     password = form.raw("new_password")
     if len(password) < MIN_PASSWORD_LENGTH:
         errors["new_password"] = _(
@@ -46,14 +47,14 @@ def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
     return password
 
 
-#: How many sign-ins may fail in a minute: from one address, from the network around it, and for one name.
-#: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user,
-#: ``known_code`` for those from such a browser.
+#: The most failed sign-ins per minute: from one address, from the network around it (``site``), for one name.
+#: For a browser that is known for the user, ``known`` replaces these. ``code`` limits the wrong codes of one
+#: user, ``known_code`` those from such a browser.
 SIGN_IN_LIMITS = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10, "known_code": 10}
 
 
 def sources_of(address: str, name: str) -> dict[str, str]:
-    """The sources for which a sign-in from an unknown browser is counted."""
+    """The sources against which a sign-in from an unknown browser is counted."""
     return {"address": source_of(address), "site": site_of(address), "name": name.casefold()}
 
 
@@ -65,7 +66,7 @@ class Attempts:
         self._lock = Lock()
 
     def begin(self, sources: Mapping[str, str]) -> None:
-        """Count an attempt; raises ``RateLimited`` when one of these sources must wait."""
+        """Count an attempt. Raises ``RateLimited`` and counts nothing if one of these sources must wait."""
         taken: dict[str, str] = {}
         try:
             for kind, source in sources.items():
@@ -77,7 +78,7 @@ class Attempts:
             raise
 
     def undo(self, sources: Mapping[str, str]) -> None:
-        """Do not count the attempt: it was right."""
+        """Take back a counted attempt, because it succeeded."""
         with self._lock:
             for kind, source in sources.items():
                 self._limits[kind].give_back(monotonic(), source)

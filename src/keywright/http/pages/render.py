@@ -1,7 +1,7 @@
-"""The templates of the pages, with the functions and filters that they can use, and static files.
+"""Static files, and the environment of the templates with its functions and filters.
 
-The hash of its content is in the name of each file, so that browsers may cache it for good. Files are
-compressed once and served from memory.
+The name of each static file contains the hash of its content, so that browsers may cache it indefinitely.
+Files are compressed once and served from memory.
 """
 
 import gzip
@@ -27,21 +27,21 @@ from keywright.identity.model import Right, User, may
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Where the administration pages are.
+#: The path of the administration pages.
 BASE = "/admin"
-#: Where the customer's portal is.
+#: The path of the customer portal.
 PORTAL = "/portal"
 
 
 def url(path: str, **query: object) -> str:
-    """The address of a page: ``url("/licenses", status="sold", cursor=None)``. Parameters that are None or
-    empty are left out.
+    """The address of an administration page: ``url("/licenses", status="sold", cursor=None)``. Parameters
+    that are None or empty are omitted.
     """
     parameters = [(name, value) for name, value in query.items() if value not in (None, "")]
     return f"{BASE}{path}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
-#: The colors and fonts that all pages share.
+#: The stylesheet with the colors and fonts that all pages share.
 LOOK = Path(__file__).with_name("look.css")
 _CACHE_HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
 _MEDIA_TYPES = {
@@ -59,14 +59,12 @@ class _File(NamedTuple):
 
 
 class StaticFiles:
-    """Serves the files in a folder, and the look of all pages. Create it in a thread: compression takes a
-    while.
-    """
+    """Serves the files in a folder, and ``LOOK``. Create it in a thread: compression is slow."""
 
     def __init__(self, folder: Path, base: str = BASE) -> None:
         """``base`` is the path of the site."""
         self._files: dict[str, _File] = {}
-        #: The address of each file by its plain name, for templates.
+        #: The address of each file by its name without the hash, for templates.
         self.urls: dict[str, str] = {}
         for path in (LOOK, *sorted(folder.iterdir())):
             content = path.read_bytes()
@@ -77,7 +75,7 @@ class StaticFiles:
             self.urls[path.name] = f"{base}/static/{name}"
 
     async def serve(self, request: Request) -> Response:
-        """The file of this name, compressed if the browser accepts that."""
+        """The file of this name, compressed if the browser accepts gzip."""
         file = self._files.get(request.path_params["name"])
         if file is None:
             return Response("There is no such file.\n", 404, media_type="text/plain")
@@ -92,8 +90,10 @@ class StaticFiles:
 
 
 def open_templates(folder: Path) -> "Environment":
-    """The templates in this folder. Texts are escaped; undefined names raise ``UndefinedError``."""
-    # Imported late: a server whose pages nobody opens does without.
+    """The environment for the templates in this folder. Values are escaped; undefined names raise
+    ``UndefinedError``.
+    """
+    # Imported late: a server whose pages are never opened does not load Jinja.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -105,7 +105,7 @@ def open_templates(folder: Path) -> "Environment":
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    # Line ends in {% trans %} are spaces, and these functions put the values in.
+    # Line ends in {% trans %} become spaces; the functions below insert the values.
     environment.policies["ext.i18n.trimmed"] = True
     vars(environment).update(newstyle_gettext=True)
     environment.globals.update(
@@ -122,10 +122,11 @@ _ROW_OR_FORM = re.compile(r'<tr id="([^"]*)|</tr|<form [^>]*? action="[^"#]*(?="
 
 
 def keep_place(html: Markup, place: str | None, title: str | None) -> tuple[Markup, str | None]:
-    """The content of a card, and its place on the page, an id, which is made from its title if there is none.
+    """Add a fragment to the address of each form in a card: the ID of its table row, or else of the card.
 
-    The forms in it name that place, or their row's, in the fragment of their address: with the redirect that
-    answers a form, the browser goes there, if the page has such an id (RFC 9110, 10.2.2).
+    Returns the content and the card's ID: ``place``, or one derived from the title if the card has forms, or
+    None. The redirect that answers a form inherits the fragment (RFC 9110, 10.2.2): the browser scrolls to
+    the element with this ID, if the page has one.
     """
     made = "-".join(re.findall(r"\w+", title.lower())) if title else "list"
     at, has_forms = place or made, False
@@ -150,8 +151,8 @@ _THEME_MAX_AGE = 365 * 24 * 3600
 def build_environment(
     templates: Path, static_urls: Mapping[str, str], **functions: Callable[..., Any]
 ) -> "Environment":
-    """The environment for the templates in this folder, which may call these functions, too, or use them as
-    filters, which is quicker.
+    """The environment for the templates in this folder. They can use ``functions`` as functions, or as
+    filters, which is faster.
     """
     environment = open_templates(templates)
     environment.globals.update(
@@ -190,20 +191,20 @@ def has_right(user: User | None, right: Right) -> bool:
 
 
 def theme_of(cookies: Mapping[str, str]) -> str:
-    """The theme that the browser remembers: ``light``, ``dark``, or ``system``."""
+    """The theme in the browser's cookies: ``light``, ``dark``, or ``system``."""
     theme = cookies.get(_THEME_COOKIE, "")
     return theme if theme in THEMES else "system"
 
 
 def save_theme(response: Response, theme: str, *, is_secure: bool) -> None:
-    """Have the browser remember the theme; admin.js reads and writes the same cookie."""
+    """Store the theme in a cookie, which admin.js also reads and writes."""
     if theme in THEMES:
         response.set_cookie(
             _THEME_COOKIE, theme, max_age=_THEME_MAX_AGE, path=BASE, samesite="lax", secure=is_secure
         )
 
 
-#: The marks of browsers and systems in a User-Agent. The first match counts, because each also names others.
+#: What identifies browsers and systems in a User-Agent. The first match counts: most name others, too.
 _BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
 _SYSTEMS = {
     "Android": "Android",
@@ -216,7 +217,7 @@ _SYSTEMS = {
 
 
 def browser_name(user_agent: str) -> str:
-    """``Firefox on Windows``; an unknown User-Agent as it is, shortened."""
+    """The browser that a User-Agent names: ``Firefox on Windows``. An unknown User-Agent is truncated."""
     browser = next((name for mark, name in _BROWSERS.items() if mark in user_agent), "")
     system = next((name for mark, name in _SYSTEMS.items() if mark in user_agent), "")
     if browser:

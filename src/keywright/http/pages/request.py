@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class PageRequest:
-    """A request for a page of a site, and the answers that the page can give."""
+    """A request for a page of a site, with methods that build the possible responses."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PageRequest:
         form: Form = _EMPTY,
     ) -> None:
         self.site = site
-        #: The request as Starlette knows it.
+        #: Starlette's request.
         self.http = request
         self.browser: BrowserSession = request.state.browser
         self.now = self.browser.now
@@ -64,26 +64,28 @@ class PageRequest:
 
     @property
     def user(self) -> User:
-        """The user who is signed in. Only pages for ``PUBLIC`` can be without one."""
+        """The signed-in user. Raises ``HTTPException`` 403 without one, possible only on ``PUBLIC`` pages."""
         if self.browser.signed_in is None:
             raise HTTPException(403)
         return self.browser.signed_in.user
 
     @property
     def session(self) -> Session:
-        """The session of the user who is signed in."""
+        """The session of the signed-in user."""
         if self.browser.signed_in is None:
             raise HTTPException(403)
         return self.browser.signed_in.session
 
     @property
     def accepted_languages(self) -> str:
-        """The languages that the browser asks for, as it sends them."""
+        """The browser's ``Accept-Language`` header."""
         return self.http.headers.get("accept-language", "")
 
     @property
     def base_url(self) -> str:
-        """The address of this server for programs and people: the setting, or what the browser called."""
+        """The address of this server for programs and people: the setting, or the host that the browser
+        called.
+        """
         scheme = "https" if self.browser.is_secure else "http"
         return self.site.settings.public_url or f"{scheme}://{self.http.headers.get('host', '')}"
 
@@ -94,8 +96,8 @@ class PageRequest:
 
     @property
     def takes_pieces(self) -> bool:
-        """Whether a file of unknown length can be sent in answer. A page that changes something before it
-        sends such a file asks first.
+        """Whether the HTTP version allows a response of unknown length. A page that changes something before
+        it sends such a file checks this first.
         """
         return bool(self.http.scope["http_version"] != "1.0")
 
@@ -108,8 +110,8 @@ class PageRequest:
         return self.site.runner.ask(question)
 
     def change(self, command: Command) -> Any:
-        """Submit the command and wait for its durable outcome. Raises its refusal or fault, which becomes a
-        page with the reason unless the page handles it.
+        """Submit the command and wait for its durable outcome. Raises its refusal or fault, which becomes an
+        error page unless the caller handles it.
         """
         return self.site.runner.change(command)
 
@@ -130,8 +132,8 @@ class PageRequest:
         errors: Mapping[str, str] = {},
         **values: Any,
     ) -> Response:
-        """The page that the template makes of these values. With ``errors``, messages about fields,
-        its status is 422.
+        """The template rendered with these values. With ``errors``, messages about fields, the default status
+        is 422.
         """
         page = self.site.templates.get_template(template)
         html = page.render(**self._common_values(), errors=errors, **values)
@@ -140,8 +142,8 @@ class PageRequest:
         return self._with_cookies(response)
 
     def redirect(self, path: str, message: str = "", undo: str = "", *, is_error: bool = False) -> Response:
-        """Redirect to another page (``/licenses/7``), which shows this message once; with a button that sends
-        a form to the path ``undo``.
+        """Redirect to another page (``/licenses/7``), which shows this message once, with a button that sends
+        a form to the path ``undo``, if given.
         """
         response = RedirectResponse(f"{BASE}{path}", 303)
         if message:
@@ -162,8 +164,8 @@ class PageRequest:
         media_type: str = "text/csv; charset=utf-8",
         length: int | None = None,
     ) -> Response:
-        """A file to save, sent while it is made; ``length`` is its size in bytes where that is known. Each
-        chunk may be made in another thread.
+        """A download, streamed while it is generated; ``length`` is its size in bytes, if known. Each chunk
+        may be generated in a different thread.
         """
         if length is None and not self.takes_pieces:
             return self.refuse_pieces()
@@ -180,7 +182,7 @@ class PageRequest:
         return self._with_cookies(StreamingResponse(stream(), headers=headers, media_type=media_type))
 
     def refuse_pieces(self) -> Response:
-        """The answer in place of a file of unknown length, where ``takes_pieces`` is false."""
+        """The error page that replaces a file of unknown length where ``takes_pieces`` is false."""
         sentence = _(
             "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1."
         )
@@ -210,7 +212,7 @@ class PageRequest:
         )
 
     def error_page(self, error: KeywrightError) -> Response:
-        """A page with the message of this error."""
+        """The error page for this error."""
         response = self.message_page(message_for(error))
         for name, value in error_headers(error):
             if name in (b"retry-after", b"allow"):
@@ -218,7 +220,7 @@ class PageRequest:
         return response
 
     def message_page(self, message: Message) -> Response:
-        """A page with a message in place of what was requested."""
+        """A page with a message instead of the requested content; for admin.js, only its sentence."""
         if self.is_from_script:
             return self.text(message.sentence, status=message.status)
         return self.render("error.html", status=message.status, message=message)
@@ -233,7 +235,7 @@ class PageRequest:
             "menu": self._menu(),
             "may_find": may_open(browser, Right.LOOK, is_for_enrolling=False),
             "current_path": path,
-            # The answer to a form cannot be requested again.
+            # The response to a form cannot be requested again with GET.
             "return_path": f"{BASE}{self._section_path}" if self._is_answer_to_form() else path,
             "csrf_token": browser.form_token,
             "theme": theme_of(browser.cookies),

@@ -1,7 +1,7 @@
-"""Run pages in threads, one at a time, and give them access to the database and to the desk.
+"""Run pages in threads, one at a time, with access to the database and the desk.
 
-A page is a plain synchronous function. It reads the database over its thread's connections; its changes go to
-the desk on the event loop.
+A page is a synchronous function. It reads the database over its thread's connections, and submits its changes
+to the desk on the event loop.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.http.middleware.thread_pool import ThreadPool
 
-#: After a page during which calls arrived, the next page waits this many times as long as that page ran, but
-#: at most this long, in seconds.
+#: After a page during which API calls arrived, the next page pauses for this multiple of its CPU time, but at
+#: most this long, in seconds.
 _PAUSE_FACTOR = 2.0
 _MAX_PAUSE = 0.05
 
 
 class PageLock:
-    """Lets one thread run at a time: two would take the interpreter from each other, and twice as much of it
+    """Lets one page thread run at a time: two would compete for the interpreter, and take twice as much of it
     from the event loop.
     """
 
@@ -41,7 +41,7 @@ class PageLock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the lock. If calls arrive meanwhile, the next thread that gets it pauses first."""
+        """Hold the lock. If API calls arrive while it is held, the next thread to acquire it pauses first."""
         with self._lock:
             sleep(max(0.0, self._paused_until - monotonic()))
             started, calls = thread_time(), self._count_calls()
@@ -56,7 +56,7 @@ class PageLock:
 
     @contextmanager
     def release(self) -> Iterator[None]:
-        """Release the lock while this thread waits, or does work that does not need the interpreter."""
+        """Release the lock, if this thread holds it, while the thread waits or does not need the interpreter."""
         if not getattr(self._local, "has_lock", False):
             yield
             return
@@ -67,15 +67,15 @@ class PageLock:
             self._lock.acquire()
 
 
-#: How many pages are in progress at once. Only one of them runs; the others wait, for example for the desk.
+#: The most pages in progress at once. Only one of them runs; the others wait, for example for the desk.
 _THREADS = 3
-#: How many requests may wait: for the threads of the pages; for the one thread that checks passwords from
-#: unknown browsers, which must not delay users who are signed in; and for the one that checks those from
-#: known browsers, which a flood of sign-ins must not block.
+#: The most requests in the queue: of the threads for pages; of the thread that checks passwords from unknown
+#: browsers, which must not delay signed-in users, and of the one for company sign-ins; and of the thread that
+#: checks passwords from known browsers, which a flood of sign-ins must not block.
 _MAX_WAITING = 100
 _MAX_SIGN_INS = 10
 _MAX_KNOWN_SIGN_INS = 10
-#: How long a page waits for the desk, in seconds: longer than the desk itself waits for anything.
+#: How long a page waits for the desk, in seconds: longer than every timeout of the desk itself.
 _DESK_TIMEOUT = 90.0
 
 log = logging.getLogger(__name__)
@@ -94,8 +94,8 @@ class Runner:
         count_calls: Callable[[], int],
         on_change: Callable[[Command], None],
     ) -> None:
-        """``count_calls`` returns the number of API calls so far; ``on_change`` is called with each command
-        that ``change`` has carried out.
+        """``count_calls`` returns the number of API calls since the process started; ``on_change`` is called
+        with each command that ``change`` has carried out.
         """
         self._storage = storage
         self._desk = desk
@@ -111,35 +111,33 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """The number of calls that wait at the desk."""
+        """The number of calls in the desk's queue."""
         return self._desk.waiting
 
     @property
     def is_writable(self) -> bool:
-        """Whether changes are possible, as was found a moment ago."""
+        """Whether the latest writes to the database succeeded, so that changes are possible."""
         return not self._storage.watch.writing.is_on
 
     async def run(self, work: Callable[[], Result], *, is_started: bool = False) -> Result:
-        """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, but not for the rest of
-        an answer that ``is_started``.
+        """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, unless ``is_started``:
+        an answer that has begun is completed.
         """
         return await self._pages.run(self._carry(work), is_started=is_started)
 
     async def run_sign_in(self, work: Callable[[], Result], *, is_known: bool = False) -> Result:
-        """Run ``work`` in the thread for sign-ins, or in the one for browsers that are known. Raises
-        ``QueueFull``.
-        """
+        """Run ``work`` in the thread for sign-ins, or in the one for known browsers. Raises ``QueueFull``."""
         pool = self._known_sign_ins if is_known else self._sign_ins
         return await pool.run(self._carry(work))
 
     async def run_company_sign_in(self, work: Callable[[], Result]) -> Result:
-        """Run ``work`` in the thread that waits for the company's provider: one that hangs delays no other
-        page, and no password. Raises ``QueueFull``.
+        """Run ``work`` in the thread that waits for the company's provider: a provider that hangs delays no
+        other page, and no password check. Raises ``QueueFull``.
         """
         return await self._company_sign_ins.run(self._carry(work))
 
     def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
-        """Read from one snapshot of the database. Only in a thread."""
+        """Read from one snapshot of the database. Call it in a thread."""
         storage: Storage | None = getattr(self._local, "storage", None)
         if storage is None:
             storage = self._local.storage = self._storage.clone()
@@ -147,7 +145,7 @@ class Runner:
         return run_read(storage, question)
 
     def ask_soon(self, question: Callable[[ReadTransaction], object]) -> None:
-        """Read when a thread is free; errors are logged."""
+        """Read as soon as a thread is free, without waiting for it; errors are logged."""
 
         def read() -> None:
             try:
@@ -162,8 +160,8 @@ class Runner:
             self._pages.executor.submit(read)
 
     def change(self, command: Command) -> Any:
-        """Submit the command to the desk and wait for its durable outcome; raises its refusal or fault. Only
-        in a thread.
+        """Submit the command to the desk and wait for its durable outcome. Raises its refusal or fault, or
+        ``FateUnknown`` after a timeout. Call it in a thread.
         """
         pending = asyncio.run_coroutine_threadsafe(self._desk.execute(command), self._loop)
         try:
@@ -175,7 +173,7 @@ class Runner:
         return outcome
 
     def change_soon(self, command: Command) -> None:
-        """Submit the command without waiting for it; errors are ignored. Only in a thread."""
+        """Submit the command without waiting for it; errors are only logged. Call it in a thread."""
 
         async def submit() -> None:
             try:
@@ -187,14 +185,14 @@ class Runner:
 
     async def close(self) -> None:
         """Wait for the pages in progress, then close their database connections."""
-        # Pages may still need the desk, so the event loop must go on.
+        # Pages may still need the desk, so the event loop must keep running.
         for pool in (self._pages, self._sign_ins, self._known_sign_ins, self._company_sign_ins):
             await asyncio.to_thread(pool.executor.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()
 
     def _carry(self, work: Callable[[], Result]) -> Callable[[], Result]:
-        """The work for a thread, which then knows the request's language."""
+        """The work for a thread, in the request's context, which has its language."""
         return partial(copy_context().run, self._run_locked, work)
 
     def _run_locked(self, work: Callable[[], Result]) -> Result:

@@ -1,10 +1,10 @@
-"""Sessions: cookies, the user who is signed in, the token of forms, and messages for the next page.
+"""Sessions: cookies, the signed-in user, form tokens, and messages for the next page.
 
-Starlette's ``request.cookies`` uses ``http.cookies``, which takes quadratic time for backslashes in some
-versions of Python (CVE-2024-7592). The cookies of the pages never need quotes.
+A browser has one random token in a cookie. After a sign-in, the hash of that token identifies a session;
+before, the token only ties forms to the browser that loaded them.
 
-A browser holds one random token in a cookie. After a sign-in the hash of that token names a session; without
-one, the token only ties forms to the browser that loaded them.
+Cookies are parsed here because Starlette's ``request.cookies`` uses ``http.cookies``, which takes quadratic
+time for backslashes in some versions of Python (CVE-2024-7592). The cookies of the pages never need quotes.
 """
 
 import base64
@@ -30,12 +30,12 @@ from keywright.identity import sessions
 from keywright.identity.model import Role, SeeSession, User
 from keywright.identity.sessions import SignedIn
 
-#: The longest ``Cookie`` header that is read, in bytes; those of the pages take a few hundred.
+#: The longest ``Cookie`` header that is read, in bytes; the cookies of the pages take a few hundred.
 MAX_LENGTH = 4096
 
 
 def parse_cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The cookies by name, with their values as sent. The first of two cookies with one name counts.
+    """The cookies by name, with their values as sent. Of cookies with the same name, the first counts.
 
     A ``Cookie`` header of more than ``MAX_LENGTH`` bytes is ignored.
     """
@@ -59,7 +59,7 @@ _KNOWN_FOR = 365 * 24 * 3600
 class Browser:
     """The browser that sent a request to a site: its address, and its token."""
 
-    #: The path of the site, and the name of the cookie with the token on it.
+    #: The path of the site, and the name of its cookie with the token.
     base: ClassVar[str] = BASE
     cookie: ClassVar[str] = "keywright"
 
@@ -83,15 +83,15 @@ class Browser:
         return hmac.digest(self.token.encode(), b"keywright form", "sha256").hex() if self.token else ""
 
     def sign(self, text: str) -> str:
-        """A signature that shows that this server wrote the text for this browser."""
+        """A signature which proves that this server wrote the text for this browser."""
         return hmac.digest(self.token.encode(), b"keywright text " + text.encode(), "sha256").hex()
 
     def set_token(self, token: str | None = None) -> None:
-        """Replace the token by this one, or a random one; the old one becomes worthless."""
+        """Replace the token with this one, or a random one. Forms with the old one become invalid."""
         self.token, self._is_token_new = token or sessions.new_session_token(), True
 
     def ensure_token(self) -> None:
-        """Set a token if there is none: forms need one."""
+        """Set a token if the browser has none: forms need one."""
         if not self.token:
             self.set_token()
 
@@ -101,11 +101,11 @@ class Browser:
             self.write_cookie(response, self.cookie, self.token)
 
     def read_cookie(self, name: str, max_length: int = _MAX_TOKEN_LENGTH) -> str:
-        """The value of a cookie of this site."""
+        """The value of a cookie of this site, truncated; "" if there is none."""
         return self.cookies.get(self._name_of(name), "")[:max_length]
 
     def write_cookie(self, response: Response, name: str, value: str, max_age: int | None = None) -> None:
-        """Set a cookie of this site, until the browser is closed or for so many seconds."""
+        """Set a cookie of this site for ``max_age`` seconds, or until the browser is closed."""
         response.set_cookie(
             self._name_of(name),
             value,
@@ -117,12 +117,12 @@ class Browser:
         )
 
     def _name_of(self, cookie: str) -> str:
-        """Browsers accept a ``__Host-`` cookie only from this very host, over an encrypted connection."""
+        """The cookie's full name. Browsers accept ``__Host-`` only from the host itself, over HTTPS."""
         return f"__Host-{cookie}" if self.is_secure else cookie
 
 
 class BrowserSession(Browser):
-    """The browser that sent a request for an administration page, and the user who is signed in."""
+    """The browser that sent a request for an administration page, and the signed-in user."""
 
     def __init__(self, request: Request, settings: Settings) -> None:
         super().__init__(request, settings)
@@ -130,12 +130,12 @@ class BrowserSession(Browser):
         self.device_mark = self.read_cookie(_KNOWN_COOKIE)
         self.signed_in: SignedIn | None = None
         self._requirement = settings.require_second_factor
-        #: Whether admin.js sent the request by itself: that does not keep a session alive.
+        #: Whether a script sent the request in the background: such requests do not keep a session alive.
         self._is_unattended = request.method != "POST" and request.headers.get("x-requested-with") == SCRIPT
         self._is_mark_new = False
 
     def find_user(self, runner: Runner) -> None:
-        """Find the user who is signed in, and update the session's last-seen time. Only in a thread."""
+        """Find the signed-in user, and update the session's last-seen time. Call it in a thread."""
         if not self.token:
             return
         self.signed_in = found = runner.ask(lambda tx: sessions.find_signed_in(tx, self.token, self.now))
@@ -150,7 +150,7 @@ class BrowserSession(Browser):
 
     @property
     def role(self) -> Role | None:
-        """The role of the user who is signed in."""
+        """The role of the signed-in user."""
         return None if self.signed_in is None else self.signed_in.user.role
 
     @property
@@ -159,7 +159,7 @@ class BrowserSession(Browser):
         if self.signed_in is None or self.signed_in.has_factor:
             return False
         if self.signed_in.user.subject is not None:
-            # The provider asks for it.
+            # The company's provider requires it.
             return False
         return self._requirement == "all" or (
             self._requirement == "administrators" and self.role is Role.ADMINISTRATOR
@@ -167,13 +167,13 @@ class BrowserSession(Browser):
 
     @property
     def origin(self) -> Origin:
-        """The origin of commands, as events record it."""
+        """The origin of this browser's commands, which events record."""
         if self.signed_in is not None:
             return self.origin_of(self.signed_in.user)
         return Origin("visitor", self.kept_address, self.user_agent)
 
     def origin_of(self, user: User) -> Origin:
-        """The origin of commands of a user who is about to be signed in."""
+        """The origin of the commands of a user who is about to be signed in."""
         return Origin(f"user:{user.id}", self.kept_address, self.user_agent, user.subject)
 
     def set_token(self, token: str | None = None) -> None:
@@ -182,7 +182,7 @@ class BrowserSession(Browser):
         self.signed_in = None
 
     def set_device_mark(self, mark: str) -> None:
-        """Make the browser known for the user with this mark."""
+        """Store the mark in the browser, which is then known for the mark's user."""
         self.device_mark, self._is_mark_new = mark, True
 
     def write_cookies(self, response: Response) -> None:
@@ -195,8 +195,8 @@ class BrowserSession(Browser):
 def is_own_form(request: Request, browser: Browser, form_token: str) -> bool:
     """Whether a form or script of these pages sent the request.
 
-    Browsers state where a form comes from (``Origin``, ``Sec-Fetch-Site``). Every form must carry the form
-    token, too, which covers browsers that send neither header.
+    Browsers state where a form comes from (``Origin``, ``Sec-Fetch-Site``). Every form must also contain the
+    form token, which covers browsers that send neither header.
     """
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False
@@ -207,7 +207,9 @@ def is_own_form(request: Request, browser: Browser, form_token: str) -> bool:
 
 
 def _is_same_host(origin: str, host: str) -> bool:
-    """Whether both name one host. The port is unknown where a proxy forwards the host without it."""
+    """Whether both name the same host and port. A ``host`` without a port, as some proxies forward it,
+    matches any.
+    """
     try:
         ours, theirs = urlsplit(f"//{host}"), urlsplit(origin)
         is_same_port = ours.port is None or (theirs.port or _default_port(theirs.scheme)) == ours.port
@@ -221,7 +223,7 @@ def _default_port(scheme: str) -> int | None:
 
 
 def _is_secure(request: Request, peer: str, trusted: Sequence[Network]) -> bool:
-    """Whether the browser's connection is encrypted, if the server or a trusted proxy knows it."""
+    """Whether the browser's connection is encrypted, according to the server or a trusted proxy."""
     if request.url.scheme == "https":
         return True
     forwarded = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
@@ -229,14 +231,14 @@ def _is_secure(request: Request, peer: str, trusted: Sequence[Network]) -> bool:
 
 
 _COOKIE = "keywright_said"
-#: How long the browser keeps a message that no page has shown, in seconds.
+#: How long the browser keeps a message that was not shown, in seconds.
 _MAX_AGE = 60
 _MAX_LENGTH = 600
 
 
 class Flash(NamedTuple):
-    """A sentence; ``is_error`` when it states what was refused. ``undo`` is the path of the form that undoes
-    what was done, "" where there is none.
+    """A message for the browser's next page. ``is_error`` means that it states a refusal; ``undo`` is the
+    path of the form that undoes the change, or "".
     """
 
     text: str
@@ -245,7 +247,7 @@ class Flash(NamedTuple):
 
 
 def save(response: Response, browser: Browser, flash: Flash) -> None:
-    """Have the browser's next page show this message. Not for secrets: the browser stores it."""
+    """Store this message in a cookie for the browser's next page. It must not contain secrets."""
     text = f"{int(flash.is_error)}{flash.undo}\n{flash.text[:_MAX_LENGTH]}"
     encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     response.set_cookie(
@@ -260,7 +262,7 @@ def save(response: Response, browser: Browser, flash: Flash) -> None:
 
 
 def load(browser: Browser) -> Flash | None:
-    """The message for this page, if this server signed it for this browser."""
+    """The message in the browser's cookie, if this server signed it for this browser."""
     encoded, _, signature = browser.cookies.get(_COOKIE, "").partition(".")
     try:
         text = base64.urlsafe_b64decode(encoded + "==").decode()
@@ -277,6 +279,6 @@ def load(browser: Browser) -> Flash | None:
 
 
 def delete(response: Response, browser: Browser) -> None:
-    """Delete the cookie after its message was shown."""
+    """Delete the cookie once its message is shown."""
     if _COOKIE in browser.cookies:
         response.delete_cookie(_COOKIE, path=browser.base)

@@ -1,4 +1,4 @@
-"""The objects that every page works with, and the right that a page needs."""
+"""The objects that all pages share, and the check of a page's right."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,27 +14,29 @@ from keywright.http.pages.runner import Runner
 from keywright.http.pages.session import BrowserSession
 from keywright.identity.model import Right, may
 
-#: The right of pages that need no user.
+#: The right of pages that are open to browsers without a signed-in user.
 PUBLIC: Final = "public"
 PageRight = Right | Literal["public"]
 
 
 def has_right(browser: BrowserSession, needed: PageRight) -> bool:
-    """Whether the user who is signed in has this right; every browser has ``PUBLIC``."""
+    """Whether the signed-in user has this right. Every browser has ``PUBLIC``."""
     if isinstance(needed, Right):
         return browser.role is not None and may(browser.role, needed)
     return True
 
 
 def may_open(browser: BrowserSession, needed: PageRight, *, is_for_enrolling: bool) -> bool:
-    """The same, but a user who must set up a second factor first may only open pages for that."""
+    """Whether the browser may open a page that needs this right. A user who must set up a second factor first
+    may open only the pages for that.
+    """
     is_open = needed == PUBLIC or is_for_enrolling or not browser.must_enroll
     return is_open and has_right(browser, needed)
 
 
 @dataclass(frozen=True)
 class MenuItem:
-    """A section in the menu, below the heading of its group. Users see it who have any of the rights."""
+    """A section in the menu, below the heading of its group. It is shown to users with any of ``rights``."""
 
     group: str
     label: str
@@ -46,7 +48,7 @@ class MenuItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The objects that every page works with."""
+    """The objects that all pages share."""
 
     settings: Settings
     runner: Runner
@@ -55,5 +57,5 @@ class Site:
     languages: Languages
     #: Reads forms.
     body_reader: BodyReader
-    #: Called with the time of each request of a user who is signed in.
+    #: Called with the time of each request of a signed-in user.
     on_visit: Callable[[datetime], None]
