@@ -1,4 +1,4 @@
-"""Figures and charts of the last days, of all licenses or of those of a product."""
+"""Figures and charts of recent days, for all licenses or for those of a product."""
 
 import math
 from collections.abc import Sequence
@@ -12,24 +12,24 @@ from keywright.http.pages.request import PageRequest
 from keywright.search.projector import REFUSED, VALIDATED
 from keywright.search.statistics import list_days
 
-#: The size of the plot, in units of its own: it is stretched to the width of the page.
+#: The size of the plot in SVG units; the page stretches it to its width.
 WIDTH, HEIGHT = 1_000, 200
-#: More days than this are drawn by week.
+#: A chart of more days than this has a column per week.
 _MAX_DAYS = 120
 _MAX_STEPS, _MAX_LABELS = 4, 5
-#: The part of a column that its bar takes.
+#: The share of a column's width that its bar takes.
 _SHARE = 0.72
 
 
 class Series(NamedTuple):
-    """Amounts by day, and what they are called."""
+    """Daily amounts and their label."""
 
     label: str
     amounts: Sequence[int]
 
 
 class Segment(NamedTuple):
-    """The part of a bar that is of one series."""
+    """The part of a bar that shows one series."""
 
     series: int
     y: float
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A day, or a week, of a chart: its place, its bar, and its amounts by series."""
+    """A day or week of a chart: its position, its bar, and its amounts by series."""
 
     x: float
     width: float
@@ -54,21 +54,21 @@ class Chart(NamedTuple):
 
     labels: tuple[str, ...]
     columns: tuple[Column, ...]
-    #: The amounts at the lines of the scale, from the top to 0, all equally far from each other.
+    #: The amounts at the lines of the scale, at equal steps from the top to 0.
     scale: tuple[int, ...]
-    #: The days below the plot, all equally far from each other.
+    #: The days that label the plot, evenly spaced.
     days: tuple[date, ...]
     totals: tuple[int, ...]
     is_by_week: bool
 
     @property
     def lines(self) -> tuple[float, ...]:
-        """The heights of the lines of the scale."""
+        """The vertical positions of the lines of the scale."""
         return tuple(round(HEIGHT * index / (len(self.scale) - 1), 1) for index in range(len(self.scale)))
 
 
 def build_chart(series: Sequence[Series], last: date) -> Chart:
-    """A chart of series whose last amounts are of the day ``last``."""
+    """A chart of the series, whose last amounts belong to the day ``last``."""
     days = max(len(one.amounts) for one in series)
     size = 7 if days > _MAX_DAYS else 1
     number = -(-days // size)
@@ -96,7 +96,7 @@ def build_chart(series: Sequence[Series], last: date) -> Chart:
 
 
 def find_change(amounts: Sequence[int]) -> int | None:
-    """The change of the second half against the first in percent; None where there was nothing."""
+    """The change from the first half to the second, in percent; None if the first half is 0."""
     half = len(amounts) // 2
     before, after = sum(amounts[:half]), sum(amounts[half:])
     return round((after - before) * 100 / before) if before else None
@@ -107,7 +107,7 @@ def _sum_of(amounts: Sequence[int], start: int, size: int) -> int:
 
 
 def _scale(highest: int) -> tuple[int, ...]:
-    """The lines of a scale up to this amount: steps of 1, 2 or 5, or ten times as much, and so on."""
+    """The amounts at the lines of a scale up to ``highest``, in steps of 1, 2 or 5 times a power of ten."""
     step = 1
     while -(-highest // step) > _MAX_STEPS:
         ten = 10 ** int(math.log10(step))
@@ -116,7 +116,7 @@ def _scale(highest: int) -> tuple[int, ...]:
 
 
 def _build_column(amounts: tuple[int, ...], index: int, number: int, top: int) -> Column:
-    """A column of the chart, without its days."""
+    """A column of the chart, without its dates."""
     width = WIDTH / number
     segments, base = [], float(HEIGHT)
     for place, amount in enumerate(amounts):
@@ -135,15 +135,15 @@ def _build_column(amounts: tuple[int, ...], index: int, number: int, top: int) -
     )
 
 
-#: The numbers of days that can be chosen.
+#: The periods that can be chosen, in days.
 RANGES = (7, 30, 90, 365)
 _DEFAULT = 30
 _NEW, _ACTIVATED = ("license.created", "license.imported"), "license.activated"
 
 
 def read_activity(tx: ReadTransaction, request: PageRequest, product_id: int | None = None) -> dict[str, Any]:
-    """The amounts of the days that the query asks for (``days=90``), and their change against those before
-    them.
+    """Totals and charts of the days that the query requests (``days=90``), and the change of each total from
+    the same number of days before.
     """
     asked = parse_number(request.query.get("days", ""))
     days = asked if asked in RANGES else _DEFAULT

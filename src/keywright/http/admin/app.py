@@ -53,7 +53,7 @@ from keywright.search.statistics import RecentFigures
 
 
 class OldAddresses(Section):
-    """Sends the browser to where a section is now."""
+    """Redirects from the former paths of sections."""
 
     path = "/"
     in_menu = False
@@ -61,21 +61,21 @@ class OldAddresses(Section):
 
     @page("/generators")
     def generators(self, request: PageRequest) -> Response:
-        """Generators are policies."""
+        """Policies were called generators."""
         return request.redirect("/policies")
 
     @page("/names")
     def names(self, request: PageRequest) -> Response:
-        """Names were first those of products."""
+        """Products were a list of names."""
         return request.redirect("/products")
 
     @page("/names/customers")
     def customers(self, request: PageRequest) -> Response:
-        """Customers were names."""
+        """Customers were a list of names."""
         return request.redirect("/customers")
 
 
-#: The sections, in the order of the menu; those of a group are together.
+#: The sections, in the order of the menu; the sections of a group must be adjacent.
 SECTIONS: tuple[type[Section], ...] = (
     Start,
     SignIn,
@@ -109,7 +109,7 @@ _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"
 TEMPLATES = _HERE / "templates"
 CATALOGS = _HERE / "locale"
-#: Installations with fewer licenses count them for every page that shows figures.
+#: Up to this many licenses are counted for every page with figures, instead of cached.
 _COUNTED_EACH_TIME = 10_000
 
 
@@ -141,7 +141,7 @@ def build_app(
 
 
 async def _handle_http_exception(site: Site, request: Request, problem: Exception) -> Response:
-    """The page for a request that no page answers."""
+    """Answer a request that failed with a status such as 403 or 404: with the sign-in, or an error page."""
     browser: BrowserSession = request.state.browser
     is_signed_out = isinstance(problem, HTTPException) and problem.status_code == 403 and browser.role is None
     unsent = await read_unsent(request, site, browser) if is_signed_out else None

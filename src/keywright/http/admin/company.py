@@ -1,5 +1,6 @@
-"""The way of a browser to the company's provider and back. Any server can end what another began: all of it
-is in a cookie of this browser, sealed.
+"""Sign in through the company's OpenID provider: redirect the browser there, and handle its return.
+
+The state of an attempt is in an encrypted cookie, so that any server can complete what another one began.
 """
 
 import logging
@@ -21,11 +22,12 @@ from keywright.identity import oidc, sessions
 from keywright.identity.model import RefuseSignIn, StartCompanySession
 from keywright.identity.oidc import Attempt, NotBelieved
 
-#: The path to which the provider leads back, as it is registered there.
+#: The path to which the provider redirects back; it is registered there.
 CALLBACK = "/sign-in/company/callback"
-#: The cookie with the attempt; and the one of a browser whose session the provider has begun.
+#: The cookie with the attempt, and the one that marks a browser as signed in through the provider.
 _COOKIE, _COMPANY_COOKIE = "keywright-company", "keywright-by-company"
-#: How long an attempt may take, in seconds, and its longest cookie: with room for others in 4096 bytes.
+#: How long an attempt may take, in seconds, and the longest value of its cookie, in characters: all cookies
+#: must fit into 4096 bytes.
 _MAX_AGE, _MAX_COOKIE = 600, 3000
 _PLACE = b"sign-in with the company"
 _FAILED = N_("The sign-in with the company's account failed. The server's log says why. Try again.")
@@ -35,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Ended(NamedTuple):
-    """How an attempt has ended: where to go on and the form that was kept, or the ``error`` to show."""
+    """The result of an attempt: the page to open and the form that was kept, or the ``error`` to show."""
 
     target: str = ""
     kept: KeptForm | None = None
@@ -43,27 +45,27 @@ class Ended(NamedTuple):
 
 
 def is_by_company(request: PageRequest) -> bool:
-    """Whether this browser has signed in with a company's account, and not signed out since."""
+    """Whether this browser signed in with a company account, and has not signed out since."""
     return request.site.settings.provider is not None and request.browser.read_cookie(_COMPANY_COOKIE) != ""
 
 
 def has_begun(request: PageRequest) -> bool:
-    """Whether this browser has begun a sign-in at the provider."""
+    """Whether this browser has an attempt in progress."""
     return request.browser.read_cookie(_COOKIE) != ""
 
 
 def sign_out(request: PageRequest, response: Response) -> Response:
-    """Let this browser choose again how to sign in."""
+    """Remove the browser's mark, so that the next sign-in offers the choice again."""
     if request.browser.read_cookie(_COMPANY_COOKIE):
         request.browser.write_cookie(response, _COMPANY_COOKIE, "", 0)
     return response
 
 
 def redirect_uri(request: PageRequest) -> str:
-    """The address to which the provider leads back. Raises ``PublicUrlMissing``."""
+    """The address to which the provider redirects back. Raises ``PublicUrlMissing``."""
     if request.site.settings.admin_address is None:
         return f"{request.base_of_links()}{BASE}{CALLBACK}"
-    # The provider knows the addresses that it may lead to.
+    # The provider only redirects to registered addresses, so the Host header can be used.
     scheme = "https" if request.browser.is_secure else "http"
     return f"{scheme}://{request.http.headers.get('host', '')}{BASE}{CALLBACK}"
 
@@ -71,7 +73,7 @@ def redirect_uri(request: PageRequest) -> str:
 def send_to_provider(
     request: PageRequest, client: oidc.Client, provider: Provider, target: str, kept: str
 ) -> Response:
-    """Lead to the provider. Raises ``NotBelieved``."""
+    """Begin an attempt and redirect to the provider. Raises ``NotBelieved``."""
     with request.release_lock():
         metadata = client.discover(provider.issuer)
     attempt = oidc.begin(provider, redirect_uri(request), request.now, target, kept)
@@ -90,7 +92,7 @@ def send_to_provider(
 
 
 def end_attempt(request: PageRequest, client: oidc.Client) -> Ended:
-    """Sign the user in whom the provider names. A refusal is in the log and in the events."""
+    """Sign in the user whom the provider names. A refusal is logged and recorded as an event."""
     provider, attempt = request.site.settings.provider, _unseal(request)
     try:
         if provider is None or attempt is None or attempt.issuer != provider.issuer:
@@ -109,7 +111,7 @@ def end_attempt(request: PageRequest, client: oidc.Client) -> Ended:
 
 
 def forget_attempt(request: PageRequest, response: Response, *, is_signed_in: bool) -> Response:
-    """Delete the cookie of an attempt, which has ended; remember a session that is the provider's."""
+    """Delete the cookie of a completed attempt. Mark the browser if it signed in; else remove the mark."""
     request.browser.write_cookie(response, _COOKIE, "", 0)
     if is_signed_in:
         request.browser.write_cookie(response, _COMPANY_COOKIE, "yes")

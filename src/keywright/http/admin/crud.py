@@ -1,4 +1,4 @@
-"""The pages of a noun that are made of its fields: create, edit, delete, and undo of the last two."""
+"""The pages generated from a noun's fields: create, edit, delete, and undo an edit or a deletion."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -21,12 +21,12 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 
-#: What forms call some fields.
+#: The names of inputs that differ from those of their fields.
 _INPUTS = {"id": "number"}
 
 
 class FormField(NamedTuple):
-    """A field of a form, as the template shows it."""
+    """A field of a form, as the template renders it."""
 
     name: str
     label: str
@@ -39,14 +39,16 @@ class FormField(NamedTuple):
 
 
 class CrudSection(Section):
-    """The pages of a noun. Every user may see them; users who may change licenses may change them. The texts
-    are marked by ``N_``, and may have ``%(name)s`` and ``%(number)s`` in them.
+    """The pages of a noun. Every user may view its records; users who may change licenses may change them.
+    Below, ``one`` is a record, or None for a new one. The texts are marked by ``N_`` and may contain
+    ``%(name)s`` and ``%(number)s``.
     """
 
     right = Right.LOOK
     noun: ClassVar[Noun]
     records: ClassVar[Records[Any]]
-    #: The titles of the forms, the messages afterwards, and what is asked and explained before a deletion.
+    #: The titles of the forms, the messages after each change, and the question and warnings before a
+    #: deletion.
     new_title: ClassVar[str]
     edit_title: ClassVar[str]
     created: ClassVar[str]
@@ -55,38 +57,38 @@ class CrudSection(Section):
     undone: ClassVar[str]
     question: ClassVar[str]
     warnings: ClassVar[tuple[str, ...]]
-    #: The field that cannot be changed where something is still in use.
+    #: The field that cannot be changed while a record is in use; it shows the error ``StillInUse``.
     fixed: ClassVar[str] = ""
 
     def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
-        """Complete the values of a form for ``one``, which is None for a new one, and find what is wrong."""
+        """Complete the form's values, and add errors to ``inputs``."""
 
     def shown(self, one: Any) -> dict[str, Any]:
-        """The values of the form."""
+        """The values that the form shows, by field."""
         return {member.name: getattr(one, member.name) for member in _members(self.noun.fields)}
 
     def kept(self, one: Any) -> dict[str, Any]:
-        """What is restored after a deletion."""
+        """The values that are restored when a deletion is undone."""
         return self.shown(one) | {"metadata": one.metadata}
 
     def to_fields(self, values: Mapping[str, Any]) -> Fields:
-        """The change that gives one these values of the form."""
+        """The fields of the update that stores these values of the form."""
         return _convert(values, self.noun.fields)
 
     def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
-        """The command that makes one with these values."""
+        """The command that creates a record with these values."""
         return self.noun.create(context=request.context, fields=_convert(values, self.noun.new))
 
     def more_fields(self, request: PageRequest, one: Any) -> list[FormField]:
-        """What the form has beside the noun's fields; ``one`` is None for a new one."""
+        """The form's fields besides those of the noun."""
         return []
 
     def name_of(self, one: Any) -> str:
-        """What one is called."""
+        """The record's name, for titles and messages."""
         return str(one.name)
 
     def read_page(self, request: PageRequest) -> ListPage:
-        """A page of the list, by ID."""
+        """A page of the list, sorted by ID."""
         noun = self.noun
         return read_page(
             request,
@@ -95,7 +97,7 @@ class CrudSection(Section):
 
     @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
     def create(self, request: PageRequest) -> Response:
-        """Create one."""
+        """Create a record."""
         inputs = Inputs(request.form)
         if request.is_post:
             values = self._read(inputs, self.noun.new, None)
@@ -107,7 +109,7 @@ class CrudSection(Section):
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
-        """Change one."""
+        """Change a record."""
         one, inputs = self.get(request), Inputs(request.form)
         if request.is_post:
             values = self._read(inputs, self.noun.fields, one)
@@ -121,7 +123,7 @@ class CrudSection(Section):
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
-        """Delete one, if nothing names it."""
+        """Delete a record, unless another record refers to it."""
         one = self.get(request)
         undo = undo_form(request, f"{self.path}/{one.id}", to_builtins(self.kept(one)), None)
         named = {"name": self.name_of(one), "number": one.id}
@@ -133,7 +135,7 @@ class CrudSection(Section):
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
     def undo(self, request: PageRequest) -> Response:
-        """Undo a change, or restore one that was deleted a moment ago."""
+        """Undo a change, or restore a record that was just deleted."""
         id = require_id(request.path_params["id"])
         back = f"{self.path}/{id}"
         try:
@@ -155,7 +157,7 @@ class CrudSection(Section):
         return self.noun.update(context=request.context, id=id, fields=fields, precondition=precondition)
 
     def get(self, request: PageRequest) -> Any:
-        """The one in the address. Raises ``NoSuchAddress``."""
+        """The record whose ID is in the path. Raises ``NoSuchAddress``."""
         id = require_id(request.path_params["id"])
         one = request.ask(lambda tx: self.records.find(tx, id))
         if one is None:
@@ -163,12 +165,12 @@ class CrudSection(Section):
         return one
 
     def _read(self, inputs: Inputs, struct: type[Fields], one: Any) -> dict[str, Any]:
-        """The values of the form, by the names of fields."""
+        """The values in the submitted form, by field name."""
         values: dict[str, Any] = {}
         for member in _members(struct):
             name = _input(member)
             if member.options and not inputs.is_checked(name):
-                # A form of an older page, or of a test, leaves the choice as it is.
+                # A form without this choice, of an older page or a test, leaves it unchanged.
                 if one is not None:
                     values[member.name] = getattr(one, member.name)
             elif member.is_optional:
@@ -190,7 +192,7 @@ class CrudSection(Section):
         message: str,
         undo: str = "",
     ) -> Response:
-        """Submit the command; where another one or a license is in its way, show the form again."""
+        """Submit the command and redirect; if it conflicts with another record, show the form again."""
         try:
             return change_once(
                 request, command, lambda done: Redirect(f"{self.path}/{done.id}", message, undo)
@@ -202,7 +204,7 @@ class CrudSection(Section):
         return self._render(request, inputs, one)
 
     def _render(self, request: PageRequest, inputs: Inputs, one: Any) -> Response:
-        # A link to the form of a new one may name some of its values.
+        # A link to the form for a new record may contain some of its values.
         given = request.form if request.is_post else request.query if one is None else None
         shown = {} if one is None else self.shown(one)
         fields = [
@@ -225,12 +227,12 @@ def _input(member: Member) -> str:
 
 
 def _members(struct: type[Fields]) -> list[Member]:
-    """The members that a form has, those that are required first."""
+    """The members that the form shows, required ones first."""
     return sorted((one for one in list_members(struct) if one.form), key=lambda one: not one.is_required)
 
 
 def show_member(member: Member, value: str) -> FormField:
-    """The field of a member."""
+    """The form field for a member."""
     form = member.form
     label, hint = form["label"], form["hint"]
     return FormField(
@@ -243,7 +245,7 @@ def show_member(member: Member, value: str) -> FormField:
 
 
 def _convert(values: Mapping[str, Any], struct: type[Fields]) -> Fields:
-    """Values as they are in JSON, as fields."""
+    """Convert JSON values to fields."""
     finish = build_finish(struct) or (lambda fields: fields)
     fields: Fields = finish(convert(values, struct))
     return fields

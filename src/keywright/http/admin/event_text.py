@@ -1,6 +1,6 @@
-"""Events in plain words, and the changes that they record.
+"""Describe events, and the changes that they record, in plain words.
 
-``event_views`` finds the names that events refer to, and makes of them what pages show.
+``event_views`` finds the names to which events refer, and builds the views that pages show.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from keywright.provisioning.releases.notices import NOTICE
 from keywright.search.store import Owner
 
 _WORDS = {name: words for texts in PROSE.values() for name, words in texts.items()}
-#: The text for a detail that an event does not have.
+#: The texts for details that an event lacks.
 _DEFAULTS = {
     "device": N_("A device"),
     "user": N_("an unknown name"),
@@ -59,7 +59,7 @@ _PERMISSIONS = {
     "read_write": N_("may read and write"),
     "client": N_("for programs of customers"),
 }
-#: What can change of a customer; an event does not hold the values.
+#: The fields of a customer that can change; events do not contain their values.
 _FIELDS_OF_CUSTOMER = {
     "name": N_("name"),
     "email": N_("e-mail address"),
@@ -67,7 +67,7 @@ _FIELDS_OF_CUSTOMER = {
     "metadata": N_("note and metadata"),
     "language": N_("language"),
 }
-#: The prefix of events about users, and the prefixes of actors that are people who use the pages.
+#: The prefix of events about users, and the prefixes of actors who are people using the pages.
 _ABOUT_USERS, PEOPLE = "user.", ("user:", "visitor")
 _KINDS = {"product": N_("Product"), "customer": N_("Customer"), "user": N_("Customer")}
 #: Texts for the values of some details.
@@ -88,7 +88,7 @@ _ACTORS = {
 
 
 class EventNames(NamedTuple):
-    """The names of what events refer to, by number."""
+    """The names to which events refer, by ID."""
 
     users: Mapping[int, str] = {}
     api_keys: Mapping[int, str] = {}
@@ -97,7 +97,7 @@ class EventNames(NamedTuple):
     customers: Mapping[int, str] = {}
     #: The customers and products of the licenses that exist.
     owners: Mapping[int, Owner] = {}
-    #: What devices are called, by license and activation.
+    #: The names of devices, by license and activation.
     devices: Mapping[tuple[int, int | None], str] = {}
 
 
@@ -105,21 +105,21 @@ NO_NAMES = EventNames()
 
 
 def describe(event: Event, names: EventNames = NO_NAMES) -> str:
-    """An event in a few words: ``laptop-olga activated``; an unknown event by its name."""
+    """An event in a few words, ``laptop-olga activated``; for an unknown kind, the event's name."""
     words, details = _find_words(event, names)
     return words.format_map(details).rstrip(": ").replace("  ", " ")
 
 
 def describe_in_html(event: Event, names: EventNames = NO_NAMES) -> Markup:
-    """The same with the device in italics."""
+    """Like ``describe``, with the device emphasized."""
     words, details = _find_words(event, names)
     details["device"] = Markup("<em>{}</em>").format(details["device"])
-    # Of Markup, every method gives Markup.
+    # Every method of Markup returns Markup.
     return escape(words).format_map(details).rstrip(": ").replace("  ", " ")
 
 
 def _find_words(event: Event, names: EventNames) -> tuple[str, dict[str, Any]]:
-    """The text of an event, and its details as texts."""
+    """The text of an event with placeholders, and the details that fill them."""
     details = dict(event.details or {})
     if "others" in details:
         return _(_OTHERS), _Details(others=f"{details['others']:,}")
@@ -143,7 +143,7 @@ def _find_words(event: Event, names: EventNames) -> tuple[str, dict[str, Any]]:
 
 
 def describe_kind(name: str) -> str:
-    """Events of this name in a few words, without details: ``Device activated``."""
+    """The events with this name in a few words, without details: ``Device activated``."""
     words = _(_WORDS[name]).format_map(_OrEmpty(kind=_("Product or customer"), device=_("Device")))
     return " ".join(words.split()).rstrip(": ")
 
@@ -166,14 +166,14 @@ def describe_actor(actor: str, names: EventNames = NO_NAMES) -> str:
 
 
 def hidden_prefix(reader: User) -> str | None:
-    """The prefix of events that this user may not see: only administrators see sign-ins and changes of users.
-    None if the user may see all events.
+    """The prefix of events that this user may not see; None if the user may see all. Only administrators see
+    sign-ins and changes of users.
     """
     return None if model.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
 
 
 class _OrEmpty(dict[str, str]):
-    """Details that an event has; all others are empty."""
+    """Placeholder values; missing ones are empty."""
 
     def __missing__(self, name: str) -> str:
         return ""
@@ -200,7 +200,7 @@ class FieldChange(NamedTuple):
 
 #: The nouns that declare the labels of their fields.
 NOUNS = (PRODUCT, CUSTOMER, NOTICE)
-#: The label of each field, and the text for no value; nouns declare those of theirs.
+#: The label of each field, and the text for no value; those that nouns declare are added below.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),
     "order_id": (N_("Order"), N_("none")),
@@ -228,7 +228,7 @@ _FIELDS |= {
 
 _FIELDS |= {name: (label, N_("default")) for name, label in LABELS.items()}
 
-#: The words of enumerations.
+#: The values of enumerations that are translated.
 _WORDS_OF_CHANGES = {
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("creation"), N_("first activation"), N_("refuse"), N_("allow"), N_("older versions")),
@@ -240,7 +240,7 @@ _WORDS_OF_CHANGES = {
 def list_changes(
     event: Event, products: Mapping[int, str], customers: Mapping[int, str]
 ) -> tuple[FieldChange, ...]:
-    """The details that are pairs of [before, after]; of a new password, only that it changed."""
+    """The changes in the details, which are [before, after]; for a password, only that it is new."""
     writers = _TEXTS | {"product_id": _name_writer(products), "customer_id": _name_writer(customers)}
     found = [
         _describe_change(name, pair, writers.get(name, str))
@@ -261,7 +261,7 @@ def write_value(name: str, value: object) -> Shown:
 
 
 def write_label(name: str) -> str:
-    """The label of this field."""
+    """The label of the field with this name."""
     return _(_FIELDS[name][0]) if name in _FIELDS else name.replace("_", " ").capitalize()
 
 
@@ -287,7 +287,7 @@ def _time(text: Any) -> Shown:
 
 
 def _words(value: Any) -> str:
-    """An enumeration's value, or codes."""
+    """An enumeration's value, or a list of codes, in words."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or _("none")
     word = str(value).replace("_", " ")

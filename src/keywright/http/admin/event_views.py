@@ -1,6 +1,6 @@
 """Events on pages: as lists, filtered, and as a file.
 
-A page reads events from ``keywright.search``, finds the names that they refer to, and makes views of them:
+A page reads events from ``keywright.search``, finds the names to which they refer, and builds views:
 
     names = request.ask(lambda tx: event_views.find_names(tx, page.events))
     views = event_views.to_views(page.events, names, request.user)
@@ -49,13 +49,13 @@ from keywright.search.feed import EventPage
 from keywright.search.reports_rules import parse_counted
 from keywright.search.store import EventFilter, EventRecord, Owner
 
-#: The pages of numbers in the details of events, and the rights that these pages need.
+#: The path of the page for each kind of ID in event details, and the right that the page needs.
 _DETAIL_PAGES = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
 _MAX_SHOWN_OF_TOKEN, _MAX_SHOWN_OF_FINGERPRINT = 8, 16
 
 
 class Device(Protocol):
-    """An activation, or a row of it."""
+    """An activation, or its database row."""
 
     @property
     def label(self) -> str | None:
@@ -70,12 +70,12 @@ class Device(Protocol):
         """Its token."""
 
 
-#: The actor of what the server does by itself.
+#: The actor of events that the server itself causes.
 _ITSELF = "keywright"
 
 
 class Named(NamedTuple):
-    """A customer or a product, and what it is called."""
+    """The ID and name of a customer or product."""
 
     id: int
     name: str
@@ -90,31 +90,31 @@ class EventView(NamedTuple):
     text: Markup
     changes: tuple[FieldChange, ...]
     actor: str
-    #: Whether it was not the server by itself.
+    #: Whether the actor is not the server itself.
     is_by_person: bool
     address: str
     license_id: int | None
     #: The customer and the product of the license.
     customer: Named | None
     product: Named | None
-    #: The license's key, masked; empty where there is none.
+    #: The license's key, masked; "" if there is none.
     key: str
-    #: How many devices the license had afterwards, and its limit.
+    #: The license's activation count after the event, and its limit.
     taken: int | None
     limit: int | None
-    #: The page that it leads to, below /admin; empty if there is none.
+    #: The path of the page to link, below /admin; "" if there is none.
     path: str
 
 
 def to_views(
     records: Iterable[EventRecord], names: EventNames = NO_NAMES, reader: User | None = None
 ) -> list[EventView]:
-    """Events as a page shows them; for a ``reader``, without the addresses of colleagues."""
+    """Events as a page shows them. IP addresses that the ``reader`` may not see are omitted."""
     return [to_view(one, names, reader) for one in records]
 
 
 def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | None = None) -> EventView:
-    """An event as a page shows it; for a ``reader``, without the addresses of colleagues."""
+    """An event as a page shows it. An IP address that the ``reader`` may not see is omitted."""
     event, owner = record.event, names.owners.get(record.event.license_id)
     details = event.details or {}
     return EventView(
@@ -137,12 +137,12 @@ def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | No
 
 
 def is_address_hidden(event: Event, reader: User | None) -> bool:
-    """Whether the address is one of a colleague, which this reader may not see."""
+    """Whether the event's IP address is a colleague's, which this reader may not see."""
     return reader is not None and hidden_prefix(reader) is not None and event.actor.startswith(PEOPLE)
 
 
 def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventNames:
-    """The names that views of these events need."""
+    """The names to which these events refer."""
     events = [one.event for one in records]
     known = find_licenses_by_id(tx, sorted({one.license_id for one in events} - {0}))
     owners = {id: Owner(one.customer_id, one.product_id, mask(one.key)) for id, one in known.items()}
@@ -166,7 +166,7 @@ def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventName
 
 
 def device_name(activation: Device) -> str:
-    """The name of a device for people: its label, or the beginning of its fingerprint or token."""
+    """A readable name of a device: its label, or the beginning of its fingerprint or token."""
     if activation.label:
         return activation.label
     if activation.fingerprint:
@@ -197,7 +197,9 @@ def _name(number: int | None, names: Mapping[int, str]) -> Named | None:
 
 
 def _find_path(event: Event, names: EventNames, reader: User | None) -> str:
-    """The page of the license, the job or the user that an event is about, if it exists and may be seen."""
+    """The path of the page of the license, customer, product, job or user that an event is about; "" if there
+    is none, or the reader may not open it.
+    """
     if event.license_id:
         return f"/licenses/{event.license_id}" if event.license_id in names.owners else ""
     kind, field = event.name.partition(".")[0], event.details or {}
@@ -213,7 +215,7 @@ def _find_path(event: Event, names: EventNames, reader: User | None) -> str:
 
 
 def _numbers_of(events: Iterable[Event], field: str) -> set[int | None]:
-    """The numbers of products, or of customers, in the details."""
+    """The IDs of products, or of customers, in the details of events."""
     found: set[int | None] = set()
     for one in events:
         details = one.details or {}
@@ -229,17 +231,17 @@ _MAX_FILTER_LENGTH = 80
 
 
 class Filter(NamedTuple):
-    """A filter of events: its conditions, its period, and its fields as the address has them."""
+    """A filter of events: its conditions, its period, and its fields as query parameters."""
 
     where: EventFilter
     period: Period
     fields: Mapping[str, str]
-    #: Messages about fields that are wrong.
+    #: Messages about invalid fields.
     errors: Mapping[str, str]
 
     @property
     def query(self) -> dict[str, str | None]:
-        """The parameters of the address."""
+        """The query parameters of the filter."""
         return {**self.fields, **self.period.query}
 
     @property
@@ -249,8 +251,8 @@ class Filter(NamedTuple):
 
 
 def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filter:
-    """The filter in the query of a request, without what the user may not see; ``fixed`` are fields that the
-    page sets.
+    """The filter in the query of a request. It excludes events that the user may not see; ``fixed`` are
+    fields that the page sets.
     """
     query, errors = {**request.query, **fixed}, dict[str, str]()
     period = read_period(query, request.now, reader_zone(request))
@@ -284,24 +286,24 @@ def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filt
 
 
 def reader_zone(request: PageRequest) -> ZoneInfo:
-    """The time zone in which the user counts days."""
+    """The user's time zone, in which days are counted."""
     return zone_of(request.browser.cookies, request.site.settings.time_zone)
 
 
 def list_filtered(tx: ReadTransaction, filter_: Filter, before_id: int | None, limit: int) -> EventPage:
-    """The newest events that match before the one with this id; none where the filter is wrong."""
+    """The newest matching events before the one with this ID; none if the filter has errors."""
     if filter_.errors:
         return EventPage((), None, is_incomplete=False)
     return feed.list_events(tx, filter_.where, before_id=before_id, limit=limit)
 
 
-#: The number of events that are read at once.
+#: The number of events that are read at once for a file.
 _AT_ONCE = 500
 _COLUMNS = (*EVENT, "event", "by", "customer_id", "customer", "product_id", "product", "device")
 
 
 def to_file(request: PageRequest, filter_: Filter) -> Iterator[bytes]:
-    """The matching events as CSV in UTF-8, newest first; each piece is read when it is sent."""
+    """The matching events as CSV in UTF-8, newest first; each chunk is read just before it is sent."""
     yield codecs.BOM_UTF8 + to_csv([_COLUMNS])
     before_id: int | None = None
     while True:
@@ -327,8 +329,8 @@ _EVENTS = 20
 def read_timeline(
     tx: ReadTransaction, request: PageRequest, mails: Sequence[OutboxMail] = (), **owner: str
 ) -> dict[str, Any]:
-    """The newest events of a customer or a product in the period that the query names, with the mails of that
-    time between them.
+    """The newest events of a customer or product in the period of the query, merged with the mails of the
+    same time.
     """
     filter_ = read_filter(tx, request, **owner)
     found = list_filtered(tx, filter_, None, _EVENTS)

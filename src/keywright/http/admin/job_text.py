@@ -1,4 +1,4 @@
-"""Jobs in words: what each does, for which licenses, and what it states about itself."""
+"""Jobs in words: what each does, for which licenses, and its messages."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 from keywright.search.filters import Search
 
-#: Why a license is not changed: ``jobs.reasons``, and what a job finds by itself.
+#: Why a license is not changed: the reasons of ``jobs.orders.reason_of``, and those that jobs add.
 REASONS = (
     N_("the history does not hold the state before"),
     N_("it is good for longer already"),
@@ -63,7 +63,7 @@ _WRONG_VALUE = re.compile(r"(\w+) ((?:must|is) .+)")
 
 
 def translate_message(line: str) -> str:
-    """A line of a job's messages; one that is not known, as it is."""
+    """Translate a line of a job's messages; an unknown line is returned unchanged."""
     if line in SENTENCES:
         return _(line)
     for pattern, translate in _PATTERNS:
@@ -73,7 +73,7 @@ def translate_message(line: str) -> str:
 
 
 def translate_reason(reason: str) -> str:
-    """Why a license is not changed."""
+    """Translate the reason why a license is not changed; an unknown one is returned unchanged."""
     if reason in REASONS:
         return _(reason)
     found = _CHANGED_SINCE.fullmatch(reason)
@@ -81,7 +81,7 @@ def translate_reason(reason: str) -> str:
 
 
 def explain_line(reason: str) -> str:
-    """Why a line of a table cannot be used: the column, and what is wrong with it."""
+    """Translate why a line of a table cannot be used: the column and its error."""
     found = _WRONG_VALUE.fullmatch(reason)
     return reason if found is None else f"{found[1]}: {explain(found[2])}"
 
@@ -94,7 +94,7 @@ def _of_line(number: str, reason: str) -> str:
     return _("Line %(number)s: %(reason)s", number=number, reason=explain_line(reason))
 
 
-#: Lines with values in them.
+#: Message lines that contain values, and their translations.
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = (
     (re.compile(r"License (\d+): (.+)\."), _of_license),
     (
@@ -121,7 +121,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = (
 )
 
 
-#: The words of the states of jobs, which pages show by ``_(one.value)``.
+#: The states of jobs, which pages show through ``_(one.value)``.
 _STATES = (
     *(N_("waiting"), N_("running"), N_("done")),
     *(N_("failed"), N_("canceled"), N_("stopped")),
@@ -197,7 +197,7 @@ def _describe_limit(places: int) -> str:
 
 
 def scope_of(tx: ReadTransaction, order: Order) -> str:
-    """The licenses that an order is for, in words."""
+    """The licenses that an order concerns, in words; "" for none."""
     if isinstance(order, Generate):
         words = _describe_numbers(tx, order)
         return _("For: %(what)s", what=", ".join(words)) if words else ""
@@ -276,7 +276,7 @@ def _policy(number: int) -> str:
 
 
 def describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
-    """The progress of an import: a sentence for each kind of record."""
+    """The progress of an import: a sentence for each kind of record, and for each oddity."""
     licenses = [f"{write_number(outcomes[one])} {_(VERDICTS[one])}" for one in Verdict if outcomes.get(one)]
     customers, activations = (
         [

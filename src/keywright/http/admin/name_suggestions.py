@@ -1,4 +1,4 @@
-"""Names in forms: those of products and customers stand for their numbers."""
+"""Names of products and customers in forms, where they stand for IDs."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,18 +12,18 @@ _MAX_SUGGESTIONS = 200
 
 
 def suggest_names(tx: ReadTransaction) -> Mapping[str, Mapping[int, str]]:
-    """The names of products and of customers, by number; none of a kind that has too many to choose from."""
+    """The names of products and of customers, by ID; none of a kind with too many to choose from."""
     return {"product": suggest(tx, NameKind.PRODUCT), "customer": suggest(tx, NameKind.CUSTOMER)}
 
 
 def suggest(tx: ReadTransaction, kind: NameKind) -> Mapping[int, str]:
-    """The names of products, or of customers, by number; none where there are too many to choose from."""
+    """The names of products, or of customers, by ID; none if there are too many to choose from."""
     has_too_many = has_more_names(tx, kind, than=_MAX_SUGGESTIONS)
     return {} if has_too_many else list_names(tx, kind, after=-1, limit=_MAX_SUGGESTIONS)
 
 
 def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
-    """The number of a product or customer, which may be given by name. Raises ``ValueError``."""
+    """The ID of a product or customer, given by ID or name. Raises ``ValueError``."""
     if text.isascii() and text.isdigit():
         return parsing.parse_integer(text)
     numbers = find_numbers(tx, kind, text) or find_similar(tx, kind, text)
@@ -35,12 +35,12 @@ def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
 
 
 def number_parser(request: PageRequest, kind: NameKind) -> Callable[[str], int | None]:
-    """A parser for a field where a name stands for its number."""
+    """A parser for a form field with an ID or a name."""
     return lambda text: request.ask(lambda tx: read_number(tx, kind, text))
 
 
 def write_number(tx: ReadTransaction, kind: NameKind, number: int | None) -> str:
-    """The text that ``read_number`` reads as this number: the name, if no other one has it."""
+    """The text that ``read_number`` reads as this ID: the name if it is unique, else the ID."""
     if number is None:
         return ""
     name = names_of(tx, kind, [number]).get(number, "")

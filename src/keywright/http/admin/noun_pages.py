@@ -1,4 +1,4 @@
-"""The pages of a product and of a customer: what is theirs, and what happened to it."""
+"""The values for the pages of products, releases and customers: what belongs to them, and their events."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from keywright.search.statistics import ListVersions
 
 #: The most policies that are shown.
 _MAX_POLICIES = 100
-#: The newest releases that are shown.
+#: The most releases, and the most notices, that are shown.
 _MAX_RELEASES = 20
 #: The most versions in the chart.
 _MAX_SERIES = 4
@@ -47,7 +47,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    """The values of the page. Raises ``NoSuchAddress`` for a number that no product and no license has."""
+    """The values for a product's page. Raises ``NoSuchAddress`` if no product and no license has the ID."""
     number = require_id(request.path_params["id"])
     product, licenses = PRODUCTS.find(tx, number), count_licenses(tx, product_id=number)
     if product is None and not licenses:
@@ -76,7 +76,7 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
 def _read_expiries(
     tx: ReadTransaction, request: PageRequest, product_id: int, days: int, *, is_big: bool
 ) -> dict[str, Any]:
-    """The expiries of as many days to come as there are days in the other charts."""
+    """A chart of the expiries in the next ``days``; the day up to which they were counted, None for all."""
     today = request.now.date()
     first = (today - _EPOCH).days
     found = count_expiries(tx, product_id, first_day=first, days=days, is_big=is_big)
@@ -87,7 +87,7 @@ def _read_expiries(
 
 
 def _read_versions(tx: ReadTransaction, product_id: int, days: int, request: PageRequest) -> dict[str, Any]:
-    """The versions in use, and how many devices had the first of them on each day."""
+    """The versions in use, and a chart of the devices with the first versions on each day."""
     found = reports.read_versions(tx, ListVersions(product_id=product_id, now=request.now, days=days - 1))
     last = found.counted_on or request.now.date()
     names = list(dict.fromkeys(one.app_version for one in found.versions))[:_MAX_SERIES]
@@ -98,13 +98,13 @@ def _read_versions(tx: ReadTransaction, product_id: int, days: int, request: Pag
 
 
 def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -> Sequence[ApiKey]:
-    """The product's own API keys that are good; only administrators see any."""
+    """The product's own API keys that are not revoked; only administrators may see them."""
     if not request.may(Right.ADMINISTER):
         return ()
     return [one for one in list_api_keys(tx) if one.product_id == product_id and one.revoked_at is None]
 
 
-#: What a rule of the gate asks, by the code of a no.
+#: The condition of each rule for updates, by the code of its failure.
 _RULES = {
     UpdateCode.NOT_OFFERED: N_("The product offers updates."),
     UpdateCode.UNKNOWN_LICENSE: N_("A license is named."),
@@ -136,8 +136,8 @@ def translate_states() -> dict[str, str]:
 
 
 def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: datetime) -> dict[str, Any]:
-    """The values of the page of a release; ``rules`` are about this license. Raises ``NoSuchAddress``, and
-    ``NotFound`` for a license that there is not.
+    """The values for a release's page; ``rules`` are evaluated for this license, if given. Raises
+    ``NoSuchAddress``, or ``NotFound`` if the license does not exist.
     """
     release = RELEASES.find(tx, id)
     if release is None:
@@ -155,15 +155,16 @@ def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: date
 
 
 def _explain(tx: ReadTransaction, query: ExplainRelease) -> list[tuple[UpdateCode, bool, str]]:
-    """The code, the answer and the words of each rule."""
+    """The code of each rule, whether it passed, and its condition in words."""
     return [(one.code, one.passed, _(_RULES[one.code])) for one in explain_release(tx, query)]
 
 
 def explain_updates(
     tx: ReadTransaction, request: PageRequest, license: License, devices: Sequence[Activation]
 ) -> dict[str, Any]:
-    """What a license's page shows of releases: the newest of its product, and every rule about the one that
-    the address names, else the newest that is published; for a device, where one holds a place.
+    """The values about releases on a license's page: the newest of its product, and every rule about one of
+    them, for a device with a place, if any. The query may name the release and the device; by default, the
+    release is the newest that is no draft.
     """
     releases = [] if license.product_id is None else _list_releases(tx, license.product_id)
     chosen, numbers = request.query.get("release", ""), [one.id for one in devices]
@@ -179,18 +180,18 @@ def explain_updates(
 
 
 def _list_releases(tx: ReadTransaction, product_id: int) -> Sequence[Release]:
-    """The newest releases of a product, by their creation."""
+    """The newest releases of a product, by creation."""
     where, paging = ReleaseQuery(product_id=product_id), Paging("-created_at", None, _MAX_RELEASES)
     return RELEASES.list_page(tx, ListReleases(paging=paging, where=where)).items[:_MAX_RELEASES]
 
 
-#: How many of each are shown at once.
+#: The most licenses, devices and mails that are shown at once.
 _LICENSES, _DEVICES, _MAILS = 10, 20, 20
 _PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
 
 
 def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    """The values of the page. Raises ``NoSuchAddress`` for a number that no customer and no license has."""
+    """The values for a customer's page. Raises ``NoSuchAddress`` if no customer and no license has the ID."""
     number = require_id(request.path_params["id"])
     customer = CUSTOMERS.find(tx, number)
     if customer is None and not has_licenses(tx, number):

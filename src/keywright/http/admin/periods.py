@@ -1,4 +1,4 @@
-"""Lists in pages, and the periods of days that they are filtered by."""
+"""Paged lists, and the periods and conditions by which they are filtered."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -13,7 +13,7 @@ from keywright.http.pages.render import url
 from keywright.http.pages.request import PageRequest
 
 _DAY = timedelta(days=1)
-#: Each preset: its name in addresses, its label, its first and its last day, counted back from today.
+#: The presets: the name in addresses, the label, and the first and last day in days before today.
 PRESETS = (
     ("today", N_("Today"), 0, 0),
     ("yesterday", N_("Yesterday"), 1, 1),
@@ -24,27 +24,27 @@ PRESETS = (
 
 
 class Period(NamedTuple):
-    """Days, including the first and the last; None is no bound."""
+    """A period of days, including the first and the last; None means no bound."""
 
     zone: ZoneInfo
-    #: The name of the preset; empty where days were named, or none.
+    #: The name of the preset; "" if the query has days, or no period.
     preset: str = ""
     first: date | None = None
     last: date | None = None
 
     @property
     def since(self) -> datetime | None:
-        """The moment at which it begins."""
+        """The beginning of the period."""
         return None if self.first is None else _midnight(self.first, self.zone)
 
     @property
     def until(self) -> datetime | None:
-        """The moment at which it has ended."""
+        """The end of the period (exclusive)."""
         return None if self.last is None else _midnight(self.last + _DAY, self.zone)
 
     @property
     def query(self) -> dict[str, str | None]:
-        """Its parameters in an address."""
+        """The query parameters of the period."""
         if self.preset:
             return {"period": self.preset, "from": None, "to": None}
         return {"period": None, "from": _write_day(self.first), "to": _write_day(self.last)}
@@ -52,7 +52,7 @@ class Period(NamedTuple):
 
 def read_period(query: Mapping[str, str], now: datetime, zone: ZoneInfo) -> Period:
     """The period in a query: ``period=yesterday``, ``from=2026-01-15&to=2026-01-20``, or ``day=2026-01-15``.
-    What cannot be read is ignored. ``zone=UTC`` counts days of UTC, as the charts do.
+    Invalid values are ignored. With ``zone=UTC``, days are UTC days, as in the charts.
     """
     if query.get("zone", "") == UTC_NAME:
         zone = find_zone(UTC_NAME) or zone
@@ -84,7 +84,7 @@ def _midnight(day: date, zone: ZoneInfo) -> datetime:
 
 
 class Chip(NamedTuple):
-    """One condition of a list's filter, in words, and the address of the list without it."""
+    """A condition of a list's filter, in words, and the address of the list without it."""
 
     label: str
     value: str
@@ -94,8 +94,8 @@ class Chip(NamedTuple):
 def build_chips(
     path: str, query: Mapping[str, str | None], conditions: Iterable[tuple[str, str, str]]
 ) -> list[Chip]:
-    """The conditions of a list in words, from their parameters (several are separated by spaces), labels and
-    values; what has no value is no condition.
+    """The conditions of a list, in words. Each of ``conditions`` has the names of its parameters, separated
+    by spaces, its label and its value; those without a value are omitted.
     """
     return [
         Chip(label, value, url(path, **{**query, **dict.fromkeys(names.split())}))
@@ -108,8 +108,8 @@ PAGE_SIZE = 50
 
 
 class ListPage(NamedTuple):
-    """A page of a list. ``previous`` and ``next`` are the ids after which those pages begin; None is the
-    first page, and no next one.
+    """A page of a list. ``previous`` and ``next`` are the IDs after which the previous and next page begin.
+    ``previous`` is None for the first page, ``next`` if there is none.
     """
 
     items: Sequence[Any]
@@ -121,14 +121,14 @@ class ListPage(NamedTuple):
 
 
 def read_page(request: PageRequest, read: Callable[[ReadTransaction, Paging], ItemPage[Any]]) -> ListPage:
-    """The page that begins after the id in the parameter ``after``."""
+    """The page that begins after the ID in the parameter ``after``."""
     after = parse_number(request.query.get("after", ""))
     found = _read(request, read, "id", after)
     items = found[:PAGE_SIZE]
     next_after = items[-1].id if len(found) > PAGE_SIZE else None
     if after is None:
         return ListPage(items, True, None, next_after, bool(items))
-    # The items up to that id, the last ones first.
+    # The items up to that ID, in descending order.
     before = _read(request, read, "-id", after + 1)
     previous = before[PAGE_SIZE].id if len(before) > PAGE_SIZE else None
     return ListPage(items, False, previous, next_after, bool(items or before))

@@ -1,4 +1,4 @@
-"""The site of the administration pages, and the signing keys that several of them show."""
+"""The objects that administration pages share, and the signing keys that several of them show."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from keywright.signing.model import SigningKey
 
 @dataclass(frozen=True, kw_only=True)
 class AdminSite(Site):
-    """The objects that administration pages work with."""
+    """The objects that administration pages share."""
 
-    #: Has the number of API calls.
+    #: The counters of this process, such as the number of API calls.
     counters: Counters
     figures: RecentFigures
     #: When this server process started, by ``monotonic``.
@@ -23,6 +23,6 @@ class AdminSite(Site):
 
 
 def list_signing_keys(request: PageRequest) -> list[SigningKey]:
-    """Every key, the newest first; the first one is made if there is none."""
+    """All signing keys, the newest first. If there is none, the first one is created."""
     found = request.ask(store.list_keys)
     return found or list(request.change(MakeFirstKey(context=request.context)).keys)

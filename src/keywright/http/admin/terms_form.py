@@ -1,4 +1,4 @@
-"""Terms in a form: the texts that its fields show, and the terms that they mean."""
+"""Convert license terms to the texts of form fields, and back."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from keywright.licensing.terms.model import (
 from keywright.licensing.terms.rules import merge_terms
 from keywright.provisioning.store import PRODUCTS
 
-#: The choices of the form's lists.
+#: The options of the form's lists, each with its label.
 CHOICES: Mapping[str, list[tuple[str, str]]] = {
     "starts": [(Starts.CREATION, N_("creation")), (Starts.FIRST_ACTIVATION, N_("first activation"))],
     "after_expiry": [
@@ -54,7 +54,7 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
     "overage": [(Overage.REFUSE, N_("refuse")), (Overage.ALLOW, N_("allow"))],
 }
 _YEAR = Terms(max_activations=1, valid_for_days=365)
-#: What a new policy begins with: what it is called, what it is for, and its terms; the second is the usual.
+#: The starting points for a new policy: its name, what it is for, and its terms.
 BEGINNINGS: Mapping[str, tuple[str, str, Terms]] = {
     "perpetual": (N_("Perpetual"), N_("Bought once, good forever."), Terms(max_activations=1)),
     "yearly": (N_("Yearly"), N_("Good for a year, and renewed."), _YEAR),
@@ -80,10 +80,10 @@ BEGINNINGS: Mapping[str, tuple[str, str, Terms]] = {
     ),
 }
 DEFAULT_BEGINNING = "yearly"
-#: The fields of a meter, each of which a form has once a line; and of an allowance.
+#: The fields of a meter, which each line of a form has, and those of an allowance.
 _METER, _ALLOWANCE = ("name", "limit", "per", "overage"), ("count", "per_days")
 _EMPTY_METER = {"name": "", "limit": "", "per": Period.MONTH, "overage": Overage.REFUSE}
-#: The field of a number of devices, the checkbox beside it, and the text for no limit.
+#: The field for the limit of devices, and the checkbox for no limit, whose name is also the text for none.
 _DEVICES, UNLIMITED = "max_activations", "unlimited"
 _MEMBERS = [one for one in list_members(Terms) if one.name != _DEVICES]
 _NUMBERS, _CHECKS, _ALLOWANCES = (
@@ -91,12 +91,12 @@ _NUMBERS, _CHECKS, _ALLOWANCES = (
 )
 _SELECTS = [name for name in CHOICES if name not in _METER]
 _WORDS = ("channels", "uncounted_hosts")
-#: Where 0 stands for none, as in other forms.
+#: The fields where 0 means none, as in other forms.
 _ZERO_IS_NONE = [one.name for one in _MEMBERS if one.kind is int and one.is_nullable]
 
 
 def write_terms(terms: Terms) -> dict[str, Any]:
-    """The text of each field, by the names of the terms."""
+    """The values that the form's fields show for these terms, by field name."""
     values = {name: getattr(terms, name) for name in (*_NUMBERS, *_SELECTS, *_CHECKS)}
     values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
     for name in _ALLOWANCES:
@@ -109,33 +109,33 @@ def write_terms(terms: Terms) -> dict[str, Any]:
 
 
 def find_changed(values: Mapping[str, Any], errors: Mapping[str, str]) -> set[str]:
-    """The fields that are not as usual, or are wrong: the form does not fold them."""
+    """The fields with an unusual value or an error, which the form must not collapse."""
     usual = write_terms(_YEAR)
     return {name for name in usual if _text(values[name]) != _text(usual[name])} | {*errors}
 
 
 def _text(value: Any) -> str:
-    """A value as a form sends it."""
+    """The text that a form sends for a value."""
     return "" if value is None or value is False else str(value)
 
 
 def list_features(
     tx: ReadTransaction, product_id: int | None, kept: Collection[str] = ()
 ) -> dict[str, str | None]:
-    """The features of a product by code, with their names, and those that are kept."""
+    """The names of a product's features, by code; None for codes in ``kept`` that the product lacks."""
     product = None if product_id is None else PRODUCTS.find(tx, product_id)
     known = {} if product is None else {one.code: one.name for one in product.features}
     return known | {code: None for code in kept if code not in known}
 
 
 def translate_choices() -> dict[str, list[tuple[str, str]]]:
-    """The choices of the form's lists, in the reader's language."""
+    """The options of the form's lists, in the reader's language."""
     return {name: [(value, _(text)) for value, text in choices] for name, choices in CHOICES.items()}
 
 
 def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
-    """The terms that a form contains, with some of these features; empty fields are defaults. What is wrong
-    is in the errors, by field.
+    """Parse the terms in a form. Empty fields mean defaults; entitlements must be among ``features``. Errors
+    are added to ``inputs`` by field; if terms are invalid, the default terms are returned.
     """
     patch: dict[str, Any] = {name: inputs.read(name, parsing.parse_integer) for name in _NUMBERS}
     patch |= {name: patch[name] or None for name in _ZERO_IS_NONE}
@@ -163,7 +163,7 @@ def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
 
 
 def texts_from(form: Form) -> dict[str, Any]:
-    """The texts in a form that was sent, as ``write_terms`` writes them."""
+    """The texts in a submitted form, in the format of ``write_terms``."""
     texts: dict[str, Any] = {name: form.raw(name) for name in write_terms(Terms())}
     texts["entitlements"], texts["meters"] = form.all("entitlements"), [*_list_meters(form), _EMPTY_METER]
     return texts | ({_DEVICES: UNLIMITED} if UNLIMITED in form else {})
@@ -179,7 +179,7 @@ def _read_devices(inputs: Inputs) -> int | None:
 
 
 def terms_patch(before: Terms, after: Terms) -> dict[str, Any]:
-    """The JSON merge patch that makes the terms before those after."""
+    """The JSON merge patch that turns ``before`` into ``after``."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     patch = {name: value for name, value in new.items() if value != old[name]}
     if "meters" in patch:
@@ -188,7 +188,7 @@ def terms_patch(before: Terms, after: Terms) -> dict[str, Any]:
 
 
 def _read_allowance(inputs: Inputs, name: str) -> dict[str, int | None] | None:
-    """So many in so many days, of two fields; None where both are empty."""
+    """Parse the two fields of an allowance, count and days; None if both are empty or one is invalid."""
     found = {part: inputs.read(f"{name}_{part}", parsing.parse_integer) for part in _ALLOWANCE}
     if any(f"{name}_{part}" in inputs.errors for part in _ALLOWANCE):
         return None
@@ -199,7 +199,7 @@ def _read_allowance(inputs: Inputs, name: str) -> dict[str, int | None] | None:
 
 
 def _list_meters(form: Form) -> list[dict[str, str]]:
-    """The lines of meters that were filled in, as texts."""
+    """The texts of each meter line that is not empty."""
     columns = [form.all(f"meter_{part}") for part in _METER]
     lines = [dict(zip(_METER, map(str.strip, line), strict=True)) for line in zip(*columns, strict=False)]
     return [one for one in lines if one["name"] or one["limit"]]

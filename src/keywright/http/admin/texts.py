@@ -1,4 +1,6 @@
-"""Words for roles and states of licenses, codes of second factors, and sealed texts for addresses."""
+"""Texts for roles, license states, mails and missing settings; second-factor codes; encrypted values for
+URLs.
+"""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -18,19 +20,19 @@ from keywright.identity.second_factors import MAX_FAILURES
 from keywright.licensing.licenses.model import License, State, Status, order_of
 from keywright.licensing.licenses.rules import state
 
-#: What each role may do, in a sentence.
+#: A sentence about what each role may do.
 ROLE_TEXTS: dict[Role, str] = {
     Role.READER: N_("A reader may look at licenses and events, and change nothing."),
     Role.SUPPORT: N_("Support may look at everything about licenses, and change licenses and activations."),
     Role.ADMINISTRATOR: N_("An administrator may do everything."),
 }
-#: The words of the enumerations that pages show, by ``_(one.value)``.
+#: The values of enumerations that pages show through ``_(one.value)``.
 _WORDS = (
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("sold"), N_("delivered"), N_("active"), N_("inactive"), N_("disabled"), N_("expired"), N_("grace")),
 )
 
-#: What each mail is called.
+#: The name of each mail template.
 MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.YOUR_LICENSE: N_("Your license"),
     MailTemplate.RENEWED: N_("Renewed"),
@@ -48,7 +50,7 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
 }
 
-#: The reasons of refused calls: problem codes of v3, and findings of its validation.
+#: Why a call was refused, by problem code of v3 or finding of its validation.
 _REFUSALS = {
     "limit_reached": N_("No device was free"),
     "expired": N_("The license had expired"),
@@ -73,15 +75,13 @@ _TONES = {"active": "good", "grace": "warn", "expired": "warn", "inactive": "sof
 
 
 def license_state(license: License, now: datetime) -> str:
-    """The state of a license in one word: its status, or ``expired`` or ``grace`` where that is more
-    precise.
-    """
+    """The state of a license in one word: ``expired`` or ``grace`` if one applies, else its status."""
     now_is = state(license, now)
     return now_is.value if now_is in (State.EXPIRED, State.GRACE) else Status(license.status).name.lower()
 
 
 def refusal_text(code: str) -> str:
-    """Why a call was refused, in words; an unknown code as it is."""
+    """Why a call was refused, in words; an unknown code is returned unchanged."""
     return _(_REFUSALS[code]) if code in _REFUSALS else code
 
 
@@ -91,16 +91,16 @@ def state_tone(state: str) -> str:
 
 
 def order_text(license: License) -> str | None:
-    """The ID of the order that a license was sold with, as its shop has it."""
+    """The shop's ID of the order with which a license was sold."""
     return order_of(license).id
 
 
-#: What templates may call, or use as filters.
 def version_text(version: str) -> str:
-    """A program's version; that of all others where they are very many."""
+    """A program's version in words: ``*`` stands for all other versions, "" for an unknown one."""
     return _("all others") if version == "*" else version or _("not known")
 
 
+#: The functions that templates may call, or use as filters.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "license_state": license_state,
     "state_tone": state_tone,
@@ -110,7 +110,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-#: The words of the states of mails.
+#: The text for each state of a mail.
 MAIL_STATES = {
     MailState.WAITING: N_("waiting"),
     MailState.HELD: N_("held"),
@@ -121,7 +121,7 @@ MAIL_STATES = {
 
 
 class Gap(NamedTuple):
-    """Something that is not set up: a title, what that means, and the page where it is set up."""
+    """A missing setting: a title, its consequences, and the path of the page that sets it."""
 
     title: str
     sentence: str
@@ -129,7 +129,7 @@ class Gap(NamedTuple):
 
 
 def mail_gaps(settings: Settings) -> list[Gap]:
-    """What the settings lack for mails."""
+    """The missing settings for mails."""
     gaps = []
     if settings.smtp_server is None:
         sentence = _("There is no mail server. Until there is one, mails wait; in time, they are given up.")
@@ -144,7 +144,7 @@ def mail_gaps(settings: Settings) -> list[Gap]:
 
 
 def portal_gaps(settings: Settings) -> list[Gap]:
-    """What the settings lack for the portal."""
+    """The missing settings for the portal."""
     gaps = mail_gaps(settings)
     if not settings.portal:
         gaps.insert(0, Gap(_("The portal is off."), _("Customers cannot open it."), "/settings#portal"))
@@ -155,7 +155,7 @@ def portal_gaps(settings: Settings) -> list[Gap]:
 
 
 def system_gaps(settings: Settings) -> list[Gap]:
-    """What the settings lack for the whole installation."""
+    """The missing settings for the whole installation."""
     gaps = mail_gaps(settings)
     if settings.backup_daily_at is None:
         sentence = _("The server makes no backup by itself.")
@@ -170,12 +170,12 @@ _ONLY_RECOVERY = N_(
 
 
 def is_recovery_code(code: str) -> bool:
-    """Whether the text is longer than the code that an app shows."""
+    """Whether the text is a recovery code, which is longer than the code that an app shows."""
     return len(code) > len("123 456")
 
 
 def wrong_code_message(request: PageRequest, user: User) -> str:
-    """The message about a wrong code."""
+    """The message about a wrong code, or about too many of them."""
     factor = request.ask(lambda tx: store.find_factor(tx, user.id))
     is_locked = factor is not None and factor.failed_attempts >= MAX_FAILURES
     return _(_ONLY_RECOVERY if is_locked else WRONG_CODE)
@@ -185,18 +185,18 @@ Value = TypeVar("Value")
 
 
 def seal_text(tx: ReadTransaction, value: Any, purpose: bytes) -> str:
-    """A value as a text for an address, which only ``unseal_text`` with the same purpose reads."""
+    """Encrypt a value as text for a URL. Only ``unseal_text`` with the same purpose can decrypt it."""
     sealed = tx.key_ring.seal(msgspec.msgpack.encode(value), purpose)
     return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
 def unseal_text(tx: ReadTransaction, text: str, type: type[Value], purpose: bytes) -> Value:
-    """The value of a sealed text. Raises ``ValueError`` for any other text."""
+    """Decrypt the value that ``seal_text`` encrypted. Raises ``ValueError`` for any other text."""
     sealed = base64.urlsafe_b64decode(f"{text}===")
     return msgspec.msgpack.decode(tx.key_ring.unseal(sealed, purpose), type=type)
 
 
-#: What the figures of the reports are called.
+#: The labels of the figures in reports.
 FIGURES = {
     "made": N_("Made"),
     "trials": N_("Trials begun"),

@@ -1,4 +1,4 @@
-"""Forms that undo changes of licenses, policies and deletions."""
+"""Forms that undo changes and deletions: they contain the earlier values, encrypted."""
 
 import zlib
 from collections.abc import Mapping
@@ -24,16 +24,17 @@ from keywright.provisioning.policies.handlers import get_policy
 from keywright.provisioning.policies.model import CreatePolicy, Policy, UpdatePolicy
 
 _PURPOSE = b"the values before a change in the pages: "
-#: The right that undoing a change of such a user needs.
+#: The right that is needed to undo a change made by a user with this role.
 _RIGHT_OF = {Role.READER: Right.CHANGE, Role.SUPPORT: Right.CHANGE, Role.ADMINISTRATOR: Right.ADMINISTER}
 ONLY_ADMINISTRATORS = N_("Only administrators may undo this.")
-#: The longest text in an address: messages are kept in a cookie, which may have 4 KB.
+#: The longest encrypted text in a path, in characters: the path is stored in a cookie with the message, and a
+#: cookie may have 4 KB.
 _MAX_LENGTH = 1_800
 
 
 class Past(msgspec.Struct, frozen=True, array_like=True):
-    """The values of some fields before a change, compressed, and a digest of the values after it; None where
-    the thing was deleted.
+    """The values of the changed fields before a change, compressed, and a digest of those after it; None for
+    a deletion.
     """
 
     compressed: bytes
@@ -41,16 +42,16 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The values before, as they are in JSON."""
+        """The values before the change, as JSON values."""
         return msgspec.json.decode(zlib.decompress(self.compressed), type=dict[str, Any])
 
     @property
     def is_deletion(self) -> bool:
-        """Whether the thing was deleted."""
+        """Whether the change was a deletion."""
         return self.digest is None
 
     def require_unchanged(self, fields: Mapping[str, Any]) -> None:
-        """Raise ``ChangedSince`` unless the thing, with these fields now, is as the change left it."""
+        """Raise ``ChangedSince`` if these current fields differ from those that the change left."""
         names = sorted(self.fields)
         if self.digest != _digest({name: fields[name] for name in names}):
             raise ChangedSince(tuple(names))
@@ -59,8 +60,8 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
 def undo_form(
     request: PageRequest, path: str, before: Mapping[str, Any], after: Mapping[str, Any] | None
 ) -> str:
-    """The path of the form that undoes a change of the thing with this page (``/customers/7``), from the
-    fields before and after; without ``after``, its deletion. "" where the values are too long for that.
+    """The path of the form that undoes a change of the record with this page (``/customers/7``), given its
+    fields before and after the change; ``after`` is None for a deletion. "" if the values are too long.
     """
     names = sorted(name for name in before if after is None or before[name] != after[name])
     fields = msgspec.json.encode({name: before[name] for name in names})
@@ -71,7 +72,9 @@ def undo_form(
 
 
 def read_past(request: PageRequest, path: str) -> Past:
-    """What a form from ``undo_form`` states about this thing. Raises ``CannotUndo`` for any other text."""
+    """Read the values in a form of ``undo_form`` for the record with this page. Raises ``CannotUndo`` for any
+    other text.
+    """
     text = request.query.get("was", "")
     try:
         return request.ask(lambda tx: unseal_text(tx, text, Past, _purpose(path)))
@@ -80,18 +83,22 @@ def read_past(request: PageRequest, path: str) -> Past:
 
 
 def may_undo(request: PageRequest, user_id: int | None) -> bool:
-    """Whether the present user may undo a change of this one: what an administrator did needs another one."""
+    """Whether the signed-in user may undo a change by the user with this ID: only administrators may undo
+    changes by administrators.
+    """
     made_by = None if user_id is None else request.ask(lambda tx: find_user_by_id(tx, user_id))
     return made_by is None or model.may(request.user.role, _RIGHT_OF[made_by.role])
 
 
 def explain_undo(undo: str) -> str:
-    """A sentence for the page that asks before a deletion; ``undo`` is what ``undo_form`` returned."""
+    """A sentence for the page that confirms a deletion; ``undo`` is what ``undo_form`` returned."""
     return _("You can undo this right afterwards.") if undo else _("This cannot be undone.")
 
 
 def refuse_undo(request: PageRequest, back: str, refusal: Refusal) -> Response:
-    """Show why nothing was undone: on the thing's page or, where that is gone, the list of all."""
+    """Redirect with the reason why nothing was undone: to the record's page ``back`` or, if it does not
+    exist, to the list.
+    """
     path = back.rpartition("/")[0] if isinstance(refusal, NotFound | AlreadyExists) else back
     return request.redirect(path, message_for(refusal).sentence, is_error=True)
 
@@ -104,20 +111,20 @@ def _digest(fields: Mapping[str, Any]) -> bytes:
     return sha256(msgspec.json.encode(fields, order="sorted")).digest()
 
 
-#: What can be changed beside the terms, by the names of the fields of ``Policy``.
+#: The fields of ``Policy`` that can be changed, besides its terms.
 FIELDS = ("name", "charset", "chunks", "chunk_length", "separator", "prefix", "suffix", "product_id")
 
 
 def fields_of(policy: Policy) -> dict[str, Any]:
-    """The fields of a policy that can be changed, as JSON."""
+    """The fields of a policy that can be changed, as JSON values."""
     fields: dict[str, Any] = {name: getattr(policy, name) for name in FIELDS}
     terms: dict[str, Any] = to_builtins(policy.terms)
     return fields | {"is_archived": policy.archived_at is not None} | terms
 
 
 def to_undo(request: PageRequest, number: int, past: Past) -> CreatePolicy | UpdatePolicy:
-    """The command that gives a policy its values of before, or restores it with its ID; its keys may be as
-    weak as they were. Raises ``UnknownPolicy``.
+    """The command that restores a policy's earlier values, or a deleted policy with its ID. Keys that were
+    weak may be weak again. Raises ``UnknownPolicy``.
     """
     fields = past.fields
     before = Terms() if past.is_deletion else request.ask(lambda tx: get_policy(tx, number)).terms

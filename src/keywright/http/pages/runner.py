@@ -56,7 +56,7 @@ class PageLock:
 
     @contextmanager
     def release(self) -> Iterator[None]:
-        """Release the lock, if this thread holds it, while the thread waits or does not need the interpreter."""
+        """Release the lock, if this thread has it, while the thread waits or needs no interpreter."""
         if not getattr(self._local, "has_lock", False):
             yield
             return
