@@ -1,4 +1,4 @@
-"""The account of the user who is signed in, and the second factor."""
+"""The signed-in user's account and second factor."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ from keywright.identity.model import (
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.provisioning.customers import parse_email
 
-#: How many wrong passwords a user may send in a minute.
+#: The most wrong passwords of a user per minute.
 _MAX_ATTEMPTS = 10
 
 
@@ -74,7 +74,7 @@ class Account(Section):
 
     @page("/email", methods=("POST",))
     def change_email(self, request: PageRequest) -> Response:
-        """Change the address that notices and test mails go to; nothing is none."""
+        """Change the address for notices and test mails; an empty field removes it."""
         inputs = Inputs(request.form)
         email = inputs.read("email", parse_email)
         if inputs.errors:
@@ -84,7 +84,7 @@ class Account(Section):
 
     @page("/language", methods=("POST",))
     def change_language(self, request: PageRequest) -> Response:
-        """Change the language of the pages; nothing is the browser's."""
+        """Change the language of the pages; an empty field means the browser's."""
         chosen, languages = request.form.get("language", ""), self.site.languages
         if chosen and chosen not in languages:
             return _render(request, {"language": _("Choose one of these.")})
@@ -121,13 +121,13 @@ def _render(request: PageRequest, errors: dict[str, str]) -> Response:
     )
 
 
-#: How many wrong passwords and codes a user may send in a minute.
+#: The most wrong passwords and codes of a user per minute.
 _MAX_CODES = 10
 _PATH = "/account/second-factor"
 
 
 class SecondFactors(Section):
-    """The second factor of the user who is signed in."""
+    """The signed-in user's second factor."""
 
     label = N_("My second factor")
     path = _PATH
@@ -146,7 +146,7 @@ class SecondFactors(Section):
 
     @page("/enable", methods=("POST",))
     def enable(self, request: PageRequest) -> Response:
-        """Turn the second factor on, after the app has shown a right code."""
+        """Turn on the second factor, if the app's code is correct."""
         secret = request.form.get("secret", "")
         if _has_factor(request) or not second_factors.is_secret(secret):
             return request.redirect(_PATH)
@@ -177,7 +177,7 @@ class SecondFactors(Section):
 
     @page("/disable", methods=("POST",))
     def disable(self, request: PageRequest) -> Response:
-        """Turn the second factor off."""
+        """Turn off the second factor."""
         fields = self._begin_change(request)
         if not check_password(request, request.user, request.form.raw("password")):
             return _render_second_factor(request, {"password": _("This is not your password.")})
@@ -193,7 +193,7 @@ class SecondFactors(Section):
         )
 
     def _begin_change(self, request: PageRequest) -> dict[str, Any]:
-        """Count an attempt; returns the fields that every command here has. Raises ``RateLimited``."""
+        """Count an attempt, and return the fields that every command here has. Raises ``RateLimited``."""
         self._attempts.begin({"user": str(request.user.id)})
         return {
             "context": request.context,
@@ -202,12 +202,12 @@ class SecondFactors(Section):
         }
 
     def _end_change(self, request: PageRequest) -> None:
-        """Do not count the attempt: password and code were right."""
+        """Take back the counted attempt, because it succeeded."""
         self._attempts.undo({"user": str(request.user.id)})
 
 
 def redirect_to_enrollment(request: PageRequest) -> Response:
-    """Send a user who must have a second factor to the page that sets it up."""
+    """Redirect a user who must have a second factor to the page that sets it up."""
     if request.is_from_script:
         return request.text(_("Set up your second factor first."), status=403)
     return request.redirect(_PATH)
@@ -232,7 +232,7 @@ def _replace_token(request: PageRequest, token: str) -> None:
 
 
 def _render_codes(request: PageRequest, codes: list[str], title: str) -> Response:
-    # The codes are in this answer only: no redirect, no cookie, no log.
+    # Only this response contains the codes: no redirect, cookie or log does.
     return request.render("second_factor/codes.html", title=title, codes=codes)
 
 

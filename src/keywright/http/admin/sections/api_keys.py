@@ -1,4 +1,4 @@
-"""API keys. The secrets of a new key are shown once, in the answer that creates it."""
+"""API keys. The secrets of a new key are shown once, in the response that creates it."""
 
 from functools import partial
 from shlex import quote
@@ -19,7 +19,7 @@ from keywright.identity.store import list_api_keys
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 
-#: Each permission in a few words, and in a sentence.
+#: A label and a description for each permission.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
     Permissions.READ_WRITE: (
         N_("Read and change"),
@@ -41,7 +41,7 @@ _EXAMPLES = {
 
 
 class ApiKeys(Section):
-    """The API keys, also those that are revoked."""
+    """The API keys, including revoked ones."""
 
     label = N_("API keys")
     path = "/api-keys"
@@ -91,7 +91,7 @@ class ApiKeys(Section):
 
     @page("/{id:number}/revoke", methods=("GET", "POST"))
     def revoke(self, request: PageRequest) -> Response:
-        """Revoke an API key for good."""
+        """Revoke an API key permanently."""
         api_key = _get(request, require_id(request.path_params["id"]))
         if request.is_post:
             request.change(RevokeApiKey(context=request.context, api_key_id=api_key.id))
@@ -108,7 +108,7 @@ class ApiKeys(Section):
 
 
 def _show_secrets(request: PageRequest, api_key: ApiKey, secrets: access.Secrets) -> Response:
-    # The secrets are in this answer only: no redirect, no cookie, no log.
+    # Only this response contains the secrets: no redirect, cookie or log does.
     return request.render(
         "api_keys/issued.html",
         api_key=api_key,
@@ -119,7 +119,7 @@ def _show_secrets(request: PageRequest, api_key: ApiKey, secrets: access.Secrets
 
 
 def _get(request: PageRequest, number: int) -> ApiKey:
-    """The active API key with this number. Raises ``UnknownApiKey``."""
+    """The API key with this ID, unless it is revoked. Raises ``UnknownApiKey``."""
     for one in request.ask(list_api_keys):
         if one.id == number and one.revoked_at is None:
             return one
@@ -133,7 +133,7 @@ def _last_use_text(api_key: ApiKey) -> str:
 
 
 def _curl_command(request: PageRequest, api_key: ApiKey, secrets: access.Secrets) -> str:
-    """The command line of an example call."""
+    """The command line for an example call."""
     settings = request.site.settings
     options, call = _EXAMPLES.get(api_key.permissions, ("", "licenses"))
     address = f"{request.base_url}/{settings.api_root}/{settings.namespace}/v2/{call}"

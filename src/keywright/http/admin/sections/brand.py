@@ -1,4 +1,4 @@
-"""The portal and its brand, which mails have, too; and the customers who ask to be erased."""
+"""The brand of the portal and of mails, and the customers who ask to be erased."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class PortalAndBrand(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """The form with the brand, and what waits for an administrator."""
+        """The form with the brand, missing settings, and customers who ask to be erased."""
         return _render(request, Inputs(request.form))
 
     @page("/save", methods=("POST",), max_upload=MAX_LOGO_BYTES)

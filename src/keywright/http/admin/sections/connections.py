@@ -1,4 +1,4 @@
-"""Connections to shops, what shops sent, and the sales that wait for a decision."""
+"""Connections to shops, the events that shops sent, and the sales that wait for a decision."""
 
 from itertools import zip_longest
 from typing import Any
@@ -93,21 +93,23 @@ REASONS = {
     Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
 }
 ON_CANCEL = {OnCancel.PAID_UNTIL: N_("with what was paid"), OnCancel.AT_ONCE: N_("at once")}
-#: What a product does, with what a quantity of it makes.
+#: What the sale of a product does; if it makes licenses, also what a quantity means.
 QUANTITIES = {
     QuantityRule.KEYS.value: N_("makes one license each"),
     QuantityRule.DEVICES.value: N_("makes one with more devices"),
     Does.RENEW.value: N_("renews a license"),
     Does.UPGRADE.value: N_("upgrades a license"),
 }
-#: What is typed into the form of a connection.
+#: The typed fields of a connection's form.
 _TYPED = ("name", "mode", "url", "paid_states", "external_id_name", "metadata_names")
-#: The events of a page, the empty rows of the mapping, and the most rows that a form shows.
+#: The number of events on a page, the empty rows of the mapping, and the most rows that a form shows.
 _PAGE_SIZE, _EMPTY_ROWS, MAX_ROWS = 50, 3, 100
 
 
 class Connections(Section):
-    """The connections. Every user may see them and try events again; administrators change them."""
+    """The connections. Every user may view them; users who may change licenses may retry events; only
+    administrators may change connections.
+    """
 
     label = N_("Shops")
     path = "/connections"
@@ -226,7 +228,7 @@ class Connections(Section):
 
     @page("/{id:number}/take-over", methods=("POST",), right=Right.ADMINISTER)
     def take_over(self, request: PageRequest) -> Response:
-        """Go on with what a removed connection has sold."""
+        """Let a connection take over the sales of a removed one."""
         number, removed = require_id(request.path_params["id"]), parse_number(request.form.get("removed", ""))
         taken = request.change(
             TakeOverSales(context=request.context, connection_id=number, removed_id=removed or 0)
@@ -236,7 +238,7 @@ class Connections(Section):
 
     @page("/{id:number}/events/{event:number}/retry", methods=("POST",), right=Right.CHANGE)
     def retry(self, request: PageRequest) -> Response:
-        """Try an event again."""
+        """Retry an event."""
         number, event = (require_id(request.path_params[name]) for name in ("id", "event"))
         is_forced = request.form.get("overwrite", "") == "yes"
         command = TryAgain(context=request.context, connection_id=number, event_id=event, overwrite=is_forced)
@@ -246,7 +248,7 @@ class Connections(Section):
 
 
 def parse_state(text: str) -> EventState | None:
-    """A state of events in a query; None for all."""
+    """The state of events in a query; None for all."""
     return EventState(text) if text in {*EventState} else None
 
 
@@ -268,7 +270,7 @@ def _address_of(request: PageRequest, connection: Connection) -> str:
 
 
 def _show_secret(request: PageRequest, opened: OpenedConnection, *, is_given: bool) -> Response:
-    # The secret is in this answer only: no redirect, no cookie, no log.
+    # Only this response contains the secret: no redirect, cookie or log does.
     is_made_there = opened.connection.shop in MAKE_SECRETS
     return request.render(
         "connections/added.html",
@@ -281,7 +283,7 @@ def _show_secret(request: PageRequest, opened: OpenedConnection, *, is_given: bo
 
 
 def _read_changes(inputs: Inputs, connection: Connection) -> dict[str, Any]:
-    """The values in the form, but for the mapping and the secrets."""
+    """The values in the form, except for the mapping and the secrets."""
     return {
         "name": inputs.require("name", parsing.parse_name, connection.name),
         "mode": inputs.require("mode", parse_choice(Mode), connection.mode),
@@ -316,7 +318,7 @@ _Row = tuple[str, str, str, str]
 
 
 def _rows_of(connection: Connection) -> list[_Row]:
-    """The rows of the mapping, as texts: product, policy, quantity, the other policies of a bundle."""
+    """The rows of the mapping, as texts: product, policy, effect, the other policies of a bundle."""
     return [
         (one.product, str(one.policy_id or 0), _effect_of(one), " ".join(map(str, one.more_policy_ids)))
         for one in connection.mapping

@@ -30,7 +30,7 @@ from keywright.provisioning.shops.queries import find_naming_in
 from keywright.provisioning.store import CUSTOMERS
 
 _MAX_NOTE_LENGTH = 2_000
-#: What is stored of a customer beside its fields.
+#: The columns of a customer, besides its fields, that are restored.
 _RESTORED = ("erasure_requested_at", "unsubscribed_at")
 
 
@@ -53,12 +53,12 @@ class Customers(CrudSection):
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
-        """The customers, by their numbers."""
+        """The customers, by ID."""
         return request.render("customers/list.html", shown=self.read_page(request))
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
-        """A customer's licenses and devices, and what happened to them."""
+        """A customer's licenses, devices, mails and events."""
         return request.render("customers/show.html", **request.ask(lambda tx: read_customer(tx, request)))
 
     @page("/{id:number}/free", methods=("POST",), right=Right.CHANGE)
@@ -78,7 +78,7 @@ class Customers(CrudSection):
 
     @page("/{id:number}/erase", methods=("GET", "POST"), right=Right.ADMINISTER)
     def erase(self, request: PageRequest) -> Response:
-        """Erase what is stored about a customer, after confirmation."""
+        """Erase the personal data of a customer, after confirmation."""
         one = self.get(request)
         back = f"/customers/{one.id}"
         if not request.is_post:
@@ -98,7 +98,7 @@ class Customers(CrudSection):
 
     @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
     def make_portal_link(self, request: PageRequest) -> Response:
-        """Make a link that signs the customer in to the portal, once."""
+        """Create a link that signs the customer in to the portal, once."""
         customer, base = self.get(request), request.base_of_links()
         link = request.change(
             MakePortalLink(context=request.context, customer_id=customer.id, token=new_session_token())
@@ -111,36 +111,36 @@ class Customers(CrudSection):
         )
 
     def complete(self, inputs: Inputs, values: dict[str, Any], one: Customer | None) -> None:
-        """A customer needs a name or an address; the form of one that exists has a note."""
+        """Require a name or an e-mail address; read the note of an existing customer."""
         if not inputs.errors and not (values["name"] or values["email"]):
             inputs.errors["name"] = _("A customer needs a name or an e-mail address.")
         if one is not None:
             values["note"] = inputs.read("note", _parse_note) or ""
 
     def shown(self, one: Customer) -> dict[str, Any]:
-        """The values of the form."""
+        """The values that the form shows, by field."""
         return super().shown(one) | {"note": read_note(one)}
 
     def kept(self, one: Customer) -> dict[str, Any]:
-        """What is restored after a deletion; the address has to be verified again."""
+        """The values that are restored after a deletion; the e-mail address must be verified again."""
         names = (*self.noun.fields.__struct_fields__, *_RESTORED)
         return {name: getattr(one, name) for name in names}
 
     def to_fields(self, values: Mapping[str, Any]) -> Fields:
-        """The note is in the metadata."""
+        """The fields of the update that stores these values; the note is stored in the metadata."""
         own = {name: value for name, value in values.items() if name != "note"}
         return super().to_fields(
             own | ({"metadata": change_note(values["note"])} if "note" in values else {})
         )
 
     def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
-        """The command that makes one, or restores one."""
+        """The command that creates or restores a customer."""
         own = {name: value for name, value in values.items() if name not in _RESTORED}
         times = {name: convert(values.get(name), datetime | None) for name in _RESTORED}
         return replace(super().to_new(request, own), **times)
 
     def more_fields(self, request: PageRequest, one: Customer | None) -> list[FormField]:
-        """The note about a customer that exists."""
+        """The note, for an existing customer."""
         if one is None:
             return []
         note = request.form.raw("note") if request.is_post else read_note(one)
@@ -148,7 +148,7 @@ class Customers(CrudSection):
         return [FormField("note", _("Note"), note, hint, rows=3)]
 
     def name_of(self, one: Customer) -> str:
-        """The name, else the address or the number."""
+        """The name, else the e-mail address or the ID."""
         return str(one.name or one.email or one.id)
 
 

@@ -30,7 +30,7 @@ _OTHER_ACTORS = [
     ("cli:", N_("The terminal")),
     ("keywright", N_("Keywright itself")),
 ]
-#: Visitors appear only in events that administrators alone may see.
+#: Visitors appear only in events that only administrators may see.
 _VISITOR = ("visitor", N_("Visitors not signed in"))
 
 
@@ -73,13 +73,13 @@ class Events(Section):
 
     @page("/export")
     def export(self, request: PageRequest) -> Response:
-        """The events that match the filter, as CSV; unreadable parts of a filter are left out."""
+        """The events that match the filter, as CSV; none if the filter has errors."""
         filter_ = request.ask(lambda tx: read_filter(tx, request))
         return request.download(f"events-{request.now:%Y%m%d}.csv", to_file(request, filter_))
 
 
 def _describe_filter(tx: ReadTransaction, filter_: Filter, kinds: Mapping[str, str]) -> list[Chip]:
-    """The conditions of a filter in words; ``kinds`` has what the choices are called."""
+    """The conditions of a filter, in words; ``kinds`` has the labels of the choices."""
     where, period, query = filter_.where, filter_.period, filter_.query
     owners = [(where.customer_id, NameKind.CUSTOMER), (where.product_id, NameKind.PRODUCT)]
     customer, product = (_name_owner(tx, kind, number) for number, kind in owners)
@@ -109,7 +109,7 @@ def _name_owner(tx: ReadTransaction, kind: NameKind, number: int | None) -> str:
 
 
 def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The choices of events, by noun: all of its events, or one kind."""
+    """The choices of events, grouped by noun: all of its events, or one kind."""
     return [
         (
             _(noun),
@@ -124,14 +124,14 @@ def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]
 
 
 def _prefix(texts: Mapping[str, str]) -> str:
-    """The prefix that the names of these events have in common."""
+    """The common prefix of the names of these events."""
     return f"{next(iter(texts)).partition('.')[0]}."
 
 
 def _actor_options(
     tx: ReadTransaction, chosen: str | None, *, is_all_shown: bool
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The choices of actors, with the chosen one."""
+    """The choices of actors, including the chosen one."""
     others = [*_OTHER_ACTORS, _VISITOR] if is_all_shown else _OTHER_ACTORS
     users: Sequence[User] = list_users(tx)
     api_keys: Sequence[ApiKey] = list_api_keys(tx)

@@ -1,4 +1,4 @@
-"""Find anything, from the top bar of every page."""
+"""Search for anything from the top bar of every page."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -37,7 +37,7 @@ _MAX_JOBS = 200
 
 
 class Hit(NamedTuple):
-    """One thing that was found: the address of its page, its title, and what distinguishes it from others."""
+    """A search result: the address of its page, its title, and details that distinguish it from others."""
 
     path: str
     title: str
@@ -45,7 +45,9 @@ class Hit(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Some hits of a kind, the place after which there are more, and a sentence about what is missing."""
+    """Hits of one kind, the position after which there are more (None: no more), and a note if the search is
+    incomplete.
+    """
 
     hits: list[Hit]
     after: Place | None = None
@@ -53,7 +55,9 @@ class Group(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A search: the text, the number of hits wanted of a group, and the place after which they begin."""
+    """A search: the text, the time, the most hits of a group, the position after which they begin, and a
+    check of the user's rights.
+    """
 
     typed: str
     now: datetime
@@ -126,7 +130,7 @@ def _device_hit(device: Activation, license: License, names: Names) -> Hit:
 
 
 def _find_jobs(tx: ReadTransaction, asked: Asked) -> Group:
-    """The job with this number, and those of the latest whose titles have the words."""
+    """The job with this ID, or those of the latest jobs whose titles contain the words."""
     jobs = _list_jobs(tx, asked.typed)
     titled = [(job, title_of(tx, job)) for job in jobs]
     number, is_match = parse_number(asked.typed), match_for(asked.typed)
@@ -171,7 +175,7 @@ def _find_users(tx: ReadTransaction, asked: Asked) -> Group:
 
 
 def _find_named(asked: Asked, every: Sequence[Any], path: str, numbered: str) -> Group:
-    """Those of these few that have the number, or whose names have the words."""
+    """Those of a few records that have this ID, or whose names contain the words."""
     number, is_match = parse_number(asked.typed), match_for(asked.typed)
     has_words = bool(split_words(asked.typed))
     after = -1 if asked.after is None else asked.after[0]
@@ -185,7 +189,7 @@ def _find_named(asked: Asked, every: Sequence[Any], path: str, numbered: str) ->
 
 
 def _names_of(license: License, names: Names) -> list[str]:
-    """The customer and the product of a license, by name where they have one."""
+    """The customer and product of a license, by name if they have one, else by ID."""
     numbers = (("customer", license.customer_id), ("product", license.product_id))
     return [
         names[kind].get(number) or _numbered(kind, number) for kind, number in numbers if number is not None
@@ -208,8 +212,8 @@ def _join(parts: Iterable[str]) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of group: its title, what each is called before its number, the words for all of it, all to be
-    translated, and what finds it.
+    """A kind of hit: the title of its group, its noun before an ID, the label of the link to all hits, each
+    marked by ``N_``, and the function that finds them.
     """
 
     title: str
@@ -218,7 +222,7 @@ class Kind(NamedTuple):
     find: Callable[[ReadTransaction, Asked], Group]
 
 
-#: The kinds of groups, in the order in which they are shown.
+#: The kinds of hits, in the order of their groups on the page.
 KINDS = {
     "customers": Kind(N_("Customers"), N_("Customer"), N_("All customers that match"), _find_customers),
     "licenses": Kind(N_("Licenses"), N_("License"), N_("All licenses that match"), _find_licenses),
@@ -234,7 +238,7 @@ KINDS = {
 
 def named_kind(typed: str) -> tuple[str | None, str]:
     """The kind that a text like ``License 616`` names, in English or in the reader's language, and the text
-    without it; None and the whole text for any other.
+    without it; for any other text, None and the whole text.
     """
     word, _space, rest = typed.strip().partition(" ")
     if parse_number(rest) is not None:
@@ -244,17 +248,17 @@ def named_kind(typed: str) -> tuple[str | None, str]:
     return None, typed
 
 
-#: The number of hits of a group: among others, and on a page of its own.
+#: The number of hits of a group: on the page with all groups, and on the group's own page.
 _FEW, _PAGE_SIZE = 5, 50
 _MAX_LENGTH = 255
-#: The meanings of a text that mean devices.
+#: The interpretations of a text that refer to devices.
 _DEVICE_MEANINGS = ("token", "address", "label")
 _SEALED_FOR = b"what is found anywhere in the pages"
 
 
 class GroupView(NamedTuple):
-    """A group as a page shows it; ``more`` is the address of all of it, or of its next page, ``licenses`` the
-    address of the list of the devices' licenses.
+    """A group as a page shows it. ``more`` is the address of all its hits, or of the next page; ``licenses``
+    is the address of the list of the devices' licenses.
     """
 
     kind: str
@@ -267,8 +271,8 @@ class GroupView(NamedTuple):
 
 
 class Find(Section):
-    """Whatever a text may mean. It is sent in a form, and stands sealed in addresses: a customer's name must
-    not be in the history of a browser.
+    """The search. Its text is sent in a form, and is encrypted in addresses: a customer's name must not
+    appear in the history of a browser.
     """
 
     label = N_("Find")
@@ -278,8 +282,8 @@ class Find(Section):
 
     @page("", methods=("GET", "POST"))
     def find(self, request: PageRequest) -> Response:
-        """The first hits of each group; for admin.js, as the options of the field. A page with one hit would
-        be a detour.
+        """The first hits of each group; for find.js, as options of the search field. Redirects to the page of
+        the only hit.
         """
         text = request.form.raw("text").strip()[:_MAX_LENGTH] if request.is_post else ""
         groups = request.ask(lambda tx: _find_groups(tx, request, text)) if text else []
@@ -307,7 +311,7 @@ def _find_groups(tx: ReadTransaction, request: PageRequest, text: str) -> list[G
     for kind in KINDS if named is None else (named,):
         group = KINDS[kind].find(tx, Asked(text, request.now, _FEW, may=request.may))
         if group.hits or group.note:
-            # All of it begins with what is shown here.
+            # The page with all hits begins with those shown here.
             start = None if group.hits else group.after
             views.append(_view_of(tx, kind, group, text, start))
     return views
@@ -327,8 +331,8 @@ def _find_group(tx: ReadTransaction, request: PageRequest, kind: str) -> dict[st
 
 
 def _address_of_licenses(tx: ReadTransaction, text: str) -> str:
-    """The list of the licenses with a device that is found so, where a filter of the list can express
-    that.
+    """The address of the list of licenses with a matching device; "" if no filter of the list can express the
+    search.
     """
     meanings = [one for one in query_parser.interpret(tx, text) if one.kind in _DEVICE_MEANINGS]
     return url("/licenses", found=license_filter.seal_meaning(tx, meanings[0])) if meanings else ""

@@ -1,4 +1,4 @@
-"""Jobs: their progress, and the files that they make."""
+"""Jobs: their progress, and the files that they create."""
 
 from functools import partial
 from typing import NamedTuple
@@ -46,24 +46,24 @@ class JobView(NamedTuple):
 
     job: Job
     title: str
-    #: The licenses that it is for.
+    #: The licenses that it concerns, in words.
     scope: str
     user: str
     tone: str
     #: Whether it has a file that can be downloaded.
     has_file: bool
-    #: The address of the list of licenses that it has made or changed; empty if there are none.
+    #: The address of the list of licenses that it has made or changed; "" if there are none.
     licenses_url: str
-    #: How many that are.
+    #: The number of licenses that it has made or changed.
     changed: int
     can_be_taken_back: bool
     #: Whether the user may download the keys that it made.
     has_keys: bool
-    #: The job that takes it back.
+    #: The ID of the job that takes it back, if any.
     taken_back_by: int | None
-    #: What an import has done so far, in words.
+    #: The progress of an import, in words.
     outcomes: list[str]
-    #: Of a batch that is made: what customers have claimed and activated.
+    #: For a completed batch of new licenses: how many were claimed and activated.
     claims: ClaimCounts | None = None
 
     @property
@@ -78,7 +78,9 @@ class JobView(NamedTuple):
 
 
 class JobList(NamedTuple):
-    """A page of the list, newest first, with the jobs at which the pages before and after it begin."""
+    """A page of the list, newest first. ``newer`` and ``older`` are the IDs from which the adjacent pages are
+    read; None if there is none.
+    """
 
     views: list[JobView]
     newer: int | None
@@ -131,7 +133,7 @@ class Jobs(Section):
 
     @page("/{id:number}/take-back", methods=("POST",), right=Right.CHANGE)
     def take_back(self, request: PageRequest) -> Response:
-        """Start a job that undoes what another one has done."""
+        """Start a job that undoes another one."""
         earlier = _get(request).job
         if not _may_take_back(request, earlier):
             return request.redirect(f"/jobs/{earlier.id}", _(ONLY_ADMINISTRATORS), is_error=True)
@@ -144,7 +146,7 @@ class Jobs(Section):
 
     @page("/{id:number}/keys", methods=("POST",), right=Right.CHANGE)
     def fetch_keys(self, request: PageRequest) -> Response:
-        """Download the license keys that a job made: once, and by the user who ordered it."""
+        """Download the license keys that a job made. Only the user who ordered it may, and only once."""
         number = require_id(request.path_params["id"])
         if not request.takes_pieces:
             return request.refuse_pieces()
@@ -156,7 +158,7 @@ class Jobs(Section):
 
     @page("/{id:number}/file", methods=("POST",), right=Right.CHANGE)
     def fetch(self, request: PageRequest) -> Response:
-        """Download the file of a job. Not by GET, because an event is recorded."""
+        """Download the file of a job; by POST, because an event is recorded."""
         number = require_id(request.path_params["id"])
         if not request.takes_pieces:
             return request.refuse_pieces()
@@ -173,7 +175,9 @@ def _may_take_back(request: PageRequest, job: Job) -> bool:
 
 
 def _read_list(tx: ReadTransaction, before: int | None, after: int | None) -> JobList:
-    """The page after a job, or before one; the first page if that would be empty."""
+    """The page of jobs newer than ``after`` or older than ``before``; the first page if it would be empty, or
+    if the newer jobs fit into it.
+    """
     if after is not None:
         rows = job_store.list_next_jobs(tx, after_id=after, limit=_PAGE_SIZE + 1)
         if len(rows) > _PAGE_SIZE:
@@ -222,7 +226,7 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
 
 
 def _licenses_url(job: Job, order: Order) -> str:
-    """The list of exactly the licenses that the job has made or changed; "" for none."""
+    """The address of the list of the licenses that the job has made or changed; "" if there is none."""
     is_deletion = isinstance(order, Change) and order.what is What.DELETE
     if isinstance(order, Export | Notify | MakeFiles) or is_deletion or not _count_changed(job, order):
         return ""

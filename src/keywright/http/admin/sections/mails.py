@@ -1,4 +1,4 @@
-"""The outbox, and the templates of mails: the built-in ones, and the vendor's own."""
+"""The outbox, and the templates of mails: the built-in ones and the vendor's own."""
 
 from typing import NamedTuple
 
@@ -28,14 +28,14 @@ from keywright.provisioning.customers import fold_email
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_brand, find_by_emails, list_names
 
-#: No mail goes to this customer.
+#: An ID that no customer has, so that no mail matches it.
 _NOBODY = -(2**62)
 #: The most mails of a state that are counted.
 _MOST = 1_000
 
 
 def _find_person(request: PageRequest, text: str) -> tuple[int | None, str]:
-    """The customer with this address, name or number, and what is wrong with the text."""
+    """The ID of the customer with this e-mail address, name or ID; and an error message about the text."""
     if not text:
         return None, ""
     try:
@@ -48,7 +48,7 @@ def _find_person(request: PageRequest, text: str) -> tuple[int | None, str]:
 
 
 class Mails(Section):
-    """The mails that were queued. Every user may see them, without whole addresses."""
+    """The queued mails. Every user may view them, with masked addresses."""
 
     label = N_("Mails")
     path = "/mails"
@@ -111,7 +111,7 @@ class Mails(Section):
 
     @page("/{id:number}/again", methods=("POST",), right=Right.CHANGE)
     def send_again(self, request: PageRequest) -> Response:
-        """Send a mail once more."""
+        """Queue a mail again."""
         number = require_id(request.path_params["id"])
         request.change(mail_model.SendAgain(context=request.context, mail_id=number))
         customer_id = parse_number(request.form.get("customer", ""))
@@ -137,7 +137,7 @@ class Mails(Section):
 #: The most products that can be chosen from.
 _MAX_PRODUCTS = 500
 _MAX_SUBJECT = 500
-#: For the preview of a mail alone: its styles are inside it, and nothing else may be.
+#: The Content-Security-Policy for the preview of a mail: only inline styles and inline images are allowed.
 _PREVIEW_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; base-uri 'none'; "
     "frame-ancestors 'none'"
@@ -157,7 +157,7 @@ class _Place(NamedTuple):
 
 
 class MailTemplates(Section):
-    """The templates; the page of mails leads here."""
+    """The templates; the page of mails links to them."""
 
     label = N_("Mail templates")
     path = "/mail-templates"
@@ -166,7 +166,7 @@ class MailTemplates(Section):
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
-        """Every template, and the vendor's own ones."""
+        """All templates, with the vendor's own."""
         own = request.ask(store.list_templates)
         products = request.ask(_list_products)
         return request.render(
@@ -180,7 +180,7 @@ class MailTemplates(Section):
 
     @page("/{name}", methods=("GET", "POST"))
     def edit(self, request: PageRequest) -> Response:
-        """Write a template, see it with plausible values, save it."""
+        """Edit a template, preview it with sample values, and save it."""
         place = _place_of(request)
         own = request.ask(lambda tx: _find_own(tx, place))
         language = choose_language(place.language, "en")
@@ -236,7 +236,7 @@ class MailTemplates(Section):
 
     @page("/{name}/delete", methods=("POST",))
     def delete(self, request: PageRequest) -> Response:
-        """Use the built-in template again."""
+        """Delete the vendor's own template; the built-in one is used again."""
         place = _place_of(request)
         request.change(mail_model.DeleteTemplate(context=request.context, **place._asdict()))
         return request.redirect(place.path, _("The built-in template is used again."))
@@ -244,7 +244,7 @@ class MailTemplates(Section):
     def _compose(
         self, request: PageRequest, place: _Place, source: Source, errors: dict[str, str]
     ) -> Composed | None:
-        """The mail with sample values; None, and the errors of the fields, where it cannot be rendered."""
+        """Render the mail with sample values. If it is invalid, add to ``errors`` and return None."""
         brand = request.ask(find_brand)
         mail_settings = mail_settings_of(self.site.settings)
         vendor = brand.name or mail_settings.vendor or _("Your company")

@@ -1,4 +1,4 @@
-"""Notices to those who run certain versions of a product: who has them, and who was notified."""
+"""Notices about versions of a product, and the customers who are notified of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -67,7 +67,7 @@ class Notices(CrudSection):
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
-        """The notices of all products, by their numbers."""
+        """The notices of all products, by ID."""
         shown = self.read_page(request)
         return request.render(
             "notices/list.html", shown=shown, states=translate_states(), severities=_severities()
@@ -75,7 +75,7 @@ class Notices(CrudSection):
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
-        """A notice, and who was notified."""
+        """A notice and its recipients."""
         one: Notice = self.get(request)
         shown = read_page(request, lambda tx, paging: store.list_recipients(tx, one.id, paging))
         owners = {each.customer_id for each in shown.items if each.customer_id is not None}
@@ -98,7 +98,7 @@ class Notices(CrudSection):
 
     @page("/{id:number}/recipients.csv")
     def export(self, request: PageRequest) -> Response:
-        """Who was notified, as CSV."""
+        """The recipients of a notice, as CSV."""
         one = self.get(request)
         return request.download(
             f"notice-{one.id}-{request.now:%Y%m%d}.csv", as_csv(request.ask, _export(one.id))
@@ -129,7 +129,7 @@ class Notices(CrudSection):
 
     @page("/{id:number}/notify", methods=("GET", "POST"), right=Right.CHANGE)
     def notify(self, request: PageRequest) -> Response:
-        """Show who would be notified, and start the job."""
+        """Show which customers would be notified, and start the job."""
         one: Notice = self.get(request)
         found = request.ask(lambda tx: store.preview(tx, one, find_affects(tx, one)))
         if request.is_post:
@@ -150,30 +150,30 @@ class Notices(CrudSection):
         )
 
     def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
-        """Whether it is about security is a choice of the form."""
+        """Read whether the notice is about security, which the form offers as a choice."""
         values["is_security"] = inputs.read("is_security", str) == "yes"
 
     def shown(self, one: Notice) -> dict[str, Any]:
-        """The values of the form."""
+        """The values that the form shows, by field."""
         return super().shown(one) | {"is_security": one.is_security}
 
     def kept(self, one: Notice) -> dict[str, Any]:
-        """What is restored after a deletion: a draft with another number."""
+        """The values that are restored after a deletion, as a draft with a new ID."""
         return super().kept(one) | {"product_id": one.product_id}
 
     def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
-        """The command that makes one; the database gives its number."""
+        """The command that creates a notice; the database assigns its ID."""
         return super().to_new(request, {name: value for name, value in values.items() if name != "id"})
 
     def more_fields(self, request: PageRequest, one: Notice | None) -> list[FormField]:
-        """Whether it is about security."""
+        """The choice whether the notice is about security."""
         before = "yes" if one is not None and one.is_security else "no"
         value = request.form.raw("is_security") if request.is_post else before
         options = [("no", _("no")), ("yes", _("yes"))]
         return [FormField("is_security", _("About security"), value, required=True, options=options)]
 
     def name_of(self, one: Notice) -> str:
-        """Its title."""
+        """The notice's title."""
         return one.title
 
     def _submit(
@@ -189,7 +189,7 @@ class Notices(CrudSection):
 
 
 def _describe(found: Preview, names: list[str]) -> list[str]:
-    """Whom a job would mail, in words."""
+    """Which customers a job would notify, in words."""
     sentences = [
         ngettext(
             "%(num)s customer has a device with an affected version.",
@@ -216,7 +216,7 @@ def _describe(found: Preview, names: list[str]) -> list[str]:
 
 
 def _export(notice_id: int) -> Export:
-    """Who was notified, by their numbers."""
+    """The export of a notice's recipients, by ID."""
 
     def read(tx: ReadTransaction, after: int) -> tuple[list[Row], int]:
         paging = Paging(sort="id", after=(after, after), limit=PAGE)

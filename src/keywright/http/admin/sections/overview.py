@@ -23,7 +23,7 @@ from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
 
-#: What does not go on, by the figure that shows it, and the page that shows more.
+#: Problems by the figure that reveals them: the page with details, and a sentence.
 _TROUBLES = {
     "erasure": ("/portal", N_("A customer asks to be erased.")),
     "clock": ("/system", N_("The clock looks wrong.")),
@@ -41,7 +41,7 @@ _TROUBLES = {
     "mail_oldest_seconds": ("/mails", N_("Mails are not sent.")),
     "mails_refused": ("/mails", N_("Mails are not sent.")),
 }
-#: The steps of getting started: what each is called, and what it is for.
+#: The steps of getting started: the title and purpose of each.
 _STEPS = (
     (N_("A product"), N_("What you sell, and the features that licenses of it can have.")),
     (N_("A policy of it"), N_("What a license allows: devices, a year or forever, features.")),
@@ -59,7 +59,7 @@ _MAX_PRODUCTS = 200
 
 
 class Step(NamedTuple):
-    """A step of getting started. ``state`` is what is set up."""
+    """A step of getting started. ``state`` is the current setting, if there is one to show."""
 
     is_done: bool
     path: str
@@ -81,7 +81,7 @@ class OverviewData(NamedTuple):
 
 
 class Start(Section):
-    """The address that users type."""
+    """The root path, which users type."""
 
     path = "/"
     in_menu = False
@@ -89,7 +89,7 @@ class Start(Section):
 
     @page("")
     def start(self, request: PageRequest) -> Response:
-        """Go to the overview."""
+        """Redirect to the overview."""
         return request.redirect(Overview.path)
 
 
@@ -127,7 +127,7 @@ class Overview(Section):
 
     @page("/counted")
     def is_counted(self, request: PageRequest) -> Response:
-        """Whether the figures have been counted since; polled by pages with old figures."""
+        """Whether the figures have been counted again; polled by pages with old figures."""
         return request.render("overview/counted.html", is_over=self._admin.figures.are_recent(request.now))
 
 
@@ -143,7 +143,7 @@ def _read(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> Overvie
 
 
 def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> list[tuple[str, str]]:
-    """The pages that show more about what does not go on, and a sentence for each."""
+    """The current problems: the page with details, and a sentence, for each."""
     figures = watched.watch(tx, site.settings, request.now, is_writable=site.runner.is_writable)
     bad = {one.gauge for one in figures if one.is_bad}
     bad |= {"erasure"} if list_to_erase(tx) else set()
@@ -152,7 +152,7 @@ def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -
 
 
 def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]:
-    """The product that the figures are of, if it is one, and the products to choose from."""
+    """The product to which the figures are limited, if any, and the products to choose from."""
     products = list_names(tx, NameKind.PRODUCT, after=-1, limit=_MAX_PRODUCTS)
     if product_id is None:
         return {"product_id": None, "licenses": None, "has_more_licenses": False, "products": products}
@@ -166,7 +166,7 @@ def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]
 
 
 def _list_steps(tx: ReadTransaction, request: PageRequest, settings: Settings) -> list[Step]:
-    """The first steps, for administrators, until all are done or they are put away."""
+    """The steps of getting started, for administrators; none once all are done, or the setting hides them."""
     if not settings.getting_started or not request.may(Right.ADMINISTER):
         return []
     found, server = inspection.find_set_up(tx), settings.smtp_server

@@ -1,7 +1,7 @@
 """Policies: recipes for licenses, with example keys and terms.
 
-Every user may see them. Users who may change licenses may generate licenses; only administrators may change a
-policy, because a weak one makes keys that can be guessed.
+Every user may view them. Users who may change licenses may generate licenses; only administrators may change
+policies, because a weak policy makes keys that can be guessed.
 """
 
 from datetime import datetime
@@ -40,7 +40,7 @@ from keywright.provisioning.store import names_of
 
 _EXAMPLES = 5
 _MEMBERS = {one.name: one for one in list_members(policy_model.NewKeyFormat)}
-#: From this many bits, keys are called very good.
+#: Keys with at least this entropy, in bits, are called very good.
 _VERY_GOOD_BITS = 128.0
 #: The values of a new policy: keys of 150 bits.
 _DEFAULTS: dict[str, Any] = {
@@ -53,7 +53,7 @@ _DEFAULTS: dict[str, Any] = {
     "suffix": None,
     "product_id": None,
 }
-#: The fields that must be right before there are sample keys.
+#: The fields that must be valid before sample keys are shown.
 _KEY_FORMAT = frozenset(_DEFAULTS) - {"name", "product_id"}
 #: Sets of characters that the form suggests.
 CHARSETS = {
@@ -65,7 +65,7 @@ CHARSETS = {
 
 
 class Strength(NamedTuple):
-    """The strength of keys against guessing: ``bits``, a word, and the tone in which the page shows it."""
+    """The strength of keys against guessing: entropy in bits, a word, and the color in which it is shown."""
 
     bits: float
     word: str
@@ -165,7 +165,7 @@ class Policies(Section):
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.ADMINISTER)
     def undo(self, request: PageRequest) -> Response:
-        """Undo the change of a policy, or restore one that was deleted a moment ago."""
+        """Undo a change of a policy, or restore a policy that was just deleted."""
         number = require_id(request.path_params["id"])
         past = read_past(request, f"/policies/{number}")
         try:
@@ -176,7 +176,7 @@ class Policies(Section):
 
     @page("/{id:number}/archive", methods=("POST",), right=Right.ADMINISTER)
     def archive(self, request: PageRequest) -> Response:
-        """Let a policy make no more licenses."""
+        """Archive a policy, so that it makes no more licenses."""
         return _set_archived(request, is_archived=True)
 
     @page("/{id:number}/unarchive", methods=("POST",), right=Right.ADMINISTER)
@@ -212,7 +212,7 @@ class Policies(Section):
 
 def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
     policy = _get(request)
-    # Its keys are as strong as they were.
+    # The strength of its keys does not change, so it needs no confirmation.
     change = policy_model.UpdatePolicy(
         context=request.context, policy_id=policy.id, is_archived=is_archived, is_weak_allowed=True
     )
@@ -247,7 +247,7 @@ def _get(request: PageRequest) -> policy_model.Policy:
 
 
 class _Form(NamedTuple):
-    """The form of a policy, as it was sent, or with the values that it shows first."""
+    """The form of a policy, as submitted or with its initial values."""
 
     inputs: Inputs
     #: The fields of ``Policy``.
@@ -258,7 +258,7 @@ class _Form(NamedTuple):
 
     @classmethod
     def read(cls, request: PageRequest, policy: policy_model.Policy | None) -> "_Form":
-        """Read what was sent, or else what the policy has; None is a new one."""
+        """Read the submitted form, or else the values of the policy; None means a new one."""
         inputs = Inputs(request.form)
         if request.is_post:
             values = _read_values(request, inputs)
@@ -310,7 +310,7 @@ class _Form(NamedTuple):
 
 
 def _begin(request: PageRequest) -> tuple[dict[str, Any], Terms]:
-    """What the form of a new policy has at first; the address names a product, and how to begin."""
+    """The initial values and terms of a new policy. The query may name a product and a starting point."""
     label, _text, terms = _beginning(request)
     return _DEFAULTS | {
         "name": _(label),
@@ -325,7 +325,7 @@ def _beginning(request: PageRequest) -> tuple[str, str, Terms]:
 
 
 def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
-    """The beginnings to choose from: label, description, address, and whether it was chosen."""
+    """The starting points to choose from: label, description, address, and whether it is chosen."""
     product, chosen = parse_number(request.query.get("product_id", "")), _beginning(request)
     return [
         (_(one[0]), _(one[1]), url("/policies/new", begin=name, product_id=product), one == chosen)
@@ -334,7 +334,7 @@ def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
 
 
 def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
-    """The values in the form, by the names of the fields of ``Policy``."""
+    """The values in the form, by field of ``Policy``."""
     return {
         "name": inputs.require("name", parsing.parse_name, ""),
         "charset": inputs.require("charset", _MEMBERS["charset"].read, "", is_trimmed=False),
@@ -349,7 +349,9 @@ def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
 
 
 def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
-    """Example keys for these values, however weak; None, with messages in the errors, if they make none."""
+    """Example keys for these values, however weak. If the values are invalid, None; errors are added to
+    ``inputs``.
+    """
     if inputs.errors.keys() & _KEY_FORMAT:
         return None
     recipe = policy_model.Policy(
@@ -364,7 +366,7 @@ def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample
 
 
 def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bool:
-    """Whether to save the form. Weak keys must be confirmed."""
+    """Whether to save the form. Adds an error if keys are weak and this was not confirmed."""
     if not request.is_post:
         return False
     if "preview" in request.form:

@@ -30,7 +30,7 @@ from keywright.signing.explanation import programs_to_paste
 
 
 def _list_addresses(base: str, number: int, product: Product | None) -> Iterator[tuple[str, str]]:
-    """The addresses that update frameworks are given; the vendor's program puts the token in."""
+    """The addresses to configure in update frameworks; the vendor's program inserts the token."""
     is_open = product is not None and product.updates is Updates.OPEN
     code = None if product is None else product.code
     return list_addresses(base, code or number, "open" if is_open else "UPDATE_TOKEN")
@@ -53,12 +53,12 @@ class Products(CrudSection):
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
-        """The products, by their numbers."""
+        """The products, by ID."""
         return request.render("products/list.html", shown=self.read_page(request))
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
-        """A product's policies and API keys, what happened to its licenses, and code for its programs."""
+        """A product's policies and API keys, the events of its licenses, and code for its programs."""
         values = request.ask(lambda tx: read_product(tx, request))
         code = None if values["product"] is None else values["product"].code
         keys = [one.public_key for one in list_signing_keys(request)[:1]]
@@ -67,7 +67,7 @@ class Products(CrudSection):
         return request.render("products/show.html", **values, programs=programs, addresses=addresses)
 
     def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
-        """The code stays where the form has none; features keep their descriptions."""
+        """Keep the code if the form has none, and the descriptions of features."""
         if one is not None:
             values["code"] = values["code"] or one.code
             texts = {feature.code: feature.description for feature in one.features}
@@ -77,7 +77,7 @@ class Products(CrudSection):
 
     @page("/releases/{id:number}")
     def show_release(self, request: PageRequest) -> Response:
-        """A release: its files, and every rule about it for a license, or for everyone."""
+        """A release: its files, and the result of every rule, for a license or without one."""
         number, inputs = require_id(request.path_params["id"]), Inputs(request.query)
         license_id = inputs.read("license", parse_positive)
         try:
@@ -106,7 +106,7 @@ class Products(CrudSection):
 
     @page("/releases/{id:number}/publish", methods=("GET", "POST"), right=Right.CHANGE)
     def publish_release(self, request: PageRequest) -> Response:
-        """Publish a draft, after the bytes and signatures of its files were verified."""
+        """Publish a draft, after verifying the bytes and signatures of its files."""
         release, back = self._get_release(request)
         if request.is_post:
             try:
@@ -135,7 +135,7 @@ class Products(CrudSection):
 
     @page("/releases/{id:number}/yank", methods=("GET", "POST"), right=Right.CHANGE)
     def yank_release(self, request: PageRequest) -> Response:
-        """Offer a release no more."""
+        """Stop offering a release."""
         release, back = self._get_release(request)
         if request.is_post:
             request.change(YankRelease(context=request.context, release_id=release.id))

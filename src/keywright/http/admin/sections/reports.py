@@ -1,4 +1,4 @@
-"""The owner's reports: what is sold, renewed and lapsed, which versions are in use, and who needs more."""
+"""The reports: licenses sold, renewed and lapsed, versions in use, and customers who need more licenses."""
 
 import codecs
 from collections.abc import Iterable, Sequence
@@ -23,15 +23,15 @@ from keywright.search import projector, reports, reports_store
 
 #: The most products, and the most rows of other tables, on the page and in a CSV.
 _MAX_PRODUCTS, _MAX_SHOWN, _MAX_ROWS = 200, 20, 1_000
-#: The refused licenses that are looked at.
+#: The most refused licenses that are examined.
 _MAX_REFUSED = 2_000
-#: The numbers of months that can be chosen.
+#: The periods that can be chosen, in months.
 _MONTHS = (12, 24, 36)
 _REFUSED_WITHIN = timedelta(days=30)
 
 
 class Reports(Section):
-    """The figures by month, and what to look at."""
+    """Monthly figures, and customers and licenses that need attention."""
 
     label = N_("Reports")
     path = "/reports"
@@ -41,7 +41,7 @@ class Reports(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """All reports, of all products or of one."""
+        """All reports, for all products or for one."""
         return request.render("reports/show.html", **request.ask(lambda tx: _read(tx, request, _MAX_SHOWN)))
 
     @page("/{name}.csv")
@@ -55,7 +55,7 @@ class Reports(Section):
 
 
 def _read(tx: ReadTransaction, request: PageRequest, named: int) -> dict[str, Any]:
-    """The values of the page; so many rows of a table have the names of their customers."""
+    """The values for the page. Customers' names are read for the first ``named`` rows of their table."""
     product_id, months = (parse_number(request.query.get(name, "")) for name in ("product", "months"))
     months = months if months in _MONTHS else _MONTHS[0]
     products = list_names(tx, NameKind.PRODUCT, after=-1, limit=_MAX_PRODUCTS)

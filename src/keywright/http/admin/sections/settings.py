@@ -1,4 +1,4 @@
-"""Settings that an administrator decides, stored in the database; the environment and files win."""
+"""Settings that administrators change, stored in the database; the environment and files take precedence."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -59,7 +59,7 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "start": (N_("First steps"), ("getting_started",)),
 }
-#: The words of choices; languages have their own names.
+#: The labels of choices; languages are shown by name.
 _CHOICES = {
     "none": N_("nobody"),
     "administrators": N_("administrators"),
@@ -69,7 +69,7 @@ _ENCRYPTIONS = {"starttls": N_("STARTTLS"), "tls": N_("TLS from the start"), "no
 
 
 class SettingField(NamedTuple):
-    """A setting in a form. ``source`` sets it where that is not the pages."""
+    """A setting in a form. ``source`` is where it is set, if it cannot be changed in the form."""
 
     name: str
     label: str
@@ -83,7 +83,7 @@ class SettingField(NamedTuple):
 
 
 class SettingsPages(Section):
-    """The settings, in groups that are saved each for itself."""
+    """The settings, in groups that are saved separately."""
 
     label = N_("Settings")
     path = "/settings"
@@ -98,7 +98,7 @@ class SettingsPages(Section):
 
     @page("/{group}", methods=("POST",))
     def save(self, request: PageRequest) -> Response:
-        """Save a group; with the mail server, send a test mail if that is asked for."""
+        """Save a group; if the form asks for it, send a test mail."""
         group, settings = request.path_params["group"], self.site.settings
         if group not in _GROUPS:
             raise NoSuchAddress
@@ -189,7 +189,7 @@ def _write_choice(value: str) -> str:
 
 
 def _write(value: Any) -> str:
-    """A value as an environment would have it."""
+    """A value in the format of environment variables."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -198,7 +198,7 @@ def _write(value: Any) -> str:
 def _read(
     form: Form, settings: Settings, group: str, stored: Mapping[str, str]
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """The texts of the fields of a group that can be changed, and nothing wrong yet."""
+    """The texts of those settings of a group that can be changed, and an empty mapping for errors."""
     names = [name for name in _GROUPS[group][1] if not is_fixed(settings, name)]
     checks = {name for name in names if Settings.model_fields[name].annotation is bool}
     texts = {name: _write(name in form) if name in checks else form.get(name, "") for name in names}
@@ -208,7 +208,7 @@ def _read(
 
 
 def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | None:
-    """What is stored of a text; None for the default."""
+    """The text to store for a setting; None for the default. Adds to ``errors`` if it is invalid."""
     if text is None or text == _write(Settings.model_fields[name].default):
         return None
     must_be = find_wrong({name: text}).get(name)
@@ -218,8 +218,8 @@ def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | Non
 
 
 def _require_sender(request: PageRequest, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
-    """A mail server needs a sender. Every value alone was looked at before, and what is damaged in other
-    groups keeps nobody from saving this one.
+    """Add an error if there is a mail server without a sender. Each value was validated before; invalid
+    values of other groups do not prevent saving this one.
     """
     after = {name: text for name, text in texts.items() if text is not None}
     try:
@@ -229,7 +229,7 @@ def _require_sender(request: PageRequest, texts: Mapping[str, str | None], error
 
 
 def _require_provider(request: PageRequest, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
-    """A provider needs a client, and must answer now."""
+    """Add errors if there is a provider without a client, or one that does not answer."""
     before = request.site.settings
     issuer = before.oidc_issuer if is_fixed(before, "oidc_issuer") else texts.get("oidc_issuer")
     client = before.oidc_client_id if is_fixed(before, "oidc_client_id") else texts.get("oidc_client_id")
@@ -248,8 +248,8 @@ _CHECKED_TOGETHER = {"mail": _require_sender, "company": _require_provider}
 
 
 def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) -> dict[str, str | None]:
-    """The texts of ``smtp_url`` and ``smtp_tls``. A password goes to the server, port and encryption that it
-    was typed for, and to no other.
+    """The texts of ``smtp_url`` and ``smtp_tls``. The stored password is kept only if server, port, user and
+    encryption are unchanged, so that no other server receives it.
     """
     values, before = _mail_server_values(form, None), settings.smtp_server
     host, user, password = values["host"], values["user"], form.raw("smtp_password")
@@ -262,7 +262,7 @@ def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) ->
         errors["smtp_password"] = _("This field is required.")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
     scheme = "smtps" if values["encryption"] == "tls" else "smtp"
-    # Quoted: what is not a number must not become another host.
+    # Quoted, so that an invalid port cannot change the host.
     port = f":{quote(values['port'], safe='')}" if values["port"] else ""
     texts: dict[str, str | None] = {"smtp_url": f"{scheme}://{login}{host}{port}"}
     if not is_fixed(settings, "smtp_tls"):
@@ -271,7 +271,9 @@ def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) ->
 
 
 def _read_client_secret(form: Form, settings: Settings, stored: Mapping[str, str]) -> str:
-    """The text of ``oidc_client_secret``: without a new one, that of the same client of the same provider."""
+    """The text of ``oidc_client_secret``: the new one, or the stored one if provider and client are
+    unchanged.
+    """
     names = [name for name in ("oidc_issuer", "oidc_client_id") if not is_fixed(settings, name)]
     is_same = all(form.get(name, "") == (getattr(settings, name) or "") for name in names)
     typed = form.raw("oidc_client_secret").strip()
@@ -279,7 +281,7 @@ def _read_client_secret(form: Form, settings: Settings, stored: Mapping[str, str
 
 
 def _mail_server_values(form: Form | None, server: SmtpServer | None) -> dict[str, str]:
-    """The fields of the mail server, but for its password: as they were sent, or as it is."""
+    """The fields of the mail server, except for its password: those of the form, or those of ``server``."""
     if form is not None:
         return {name: form.get(f"smtp_{name}", "") for name in ("host", "port", "user", "encryption")}
     if server is None:

@@ -1,4 +1,4 @@
-"""Sign in and out; set the first password, and that of an invitation."""
+"""Sign in and out; create the first administrator; accept an invitation."""
 
 import hmac
 import re
@@ -42,10 +42,10 @@ from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import count_codes, find_user, has_factor, has_users
 
-#: How long the thread for sign-ins pauses after a wrong password, in seconds: unknown browsers must not
-#: occupy a processor all the time.
+#: How long the thread for sign-ins pauses after a wrong password, in seconds: unknown browsers must not keep
+#: a processor busy.
 _PAUSE = 0.1
-#: The addresses that a sign-in may lead to: pages below /admin. Dots could lead elsewhere.
+#: The addresses to which a sign-in may redirect: pages below /admin. Dots in the path could lead elsewhere.
 _OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = N_("The name or the password is wrong.")
 _TOO_LATE = N_("That took too long, or your password was changed meanwhile. Sign in again.")
@@ -54,7 +54,7 @@ _KEPT = N_("Your session has ended. Sign in; what you have typed is kept.")
 
 
 def redirect_to_sign_in(request: PageRequest, unsent: KeptForm | None) -> Response:
-    """Redirect to the sign-in, which leads back afterwards, or offers to send the form again."""
+    """Redirect to the sign-in, which afterwards redirects back, or offers to send the form again."""
     if request.is_from_script:
         return request.text(_("You are no longer signed in."), status=401)
     if unsent is not None:
@@ -65,13 +65,13 @@ def redirect_to_sign_in(request: PageRequest, unsent: KeptForm | None) -> Respon
     if request.http.url.query:
         address += f"?{request.http.url.query}"
     can_return = address.rstrip("/") != BASE and _OWN_PAGE.fullmatch(address)
-    # The check of a company's account: who is signed in there comes back without a question.
+    # The regular check of a company account: a user signed in at the provider returns without a prompt.
     path = "/sign-in/company" if company.is_by_company(request) else "/sign-in"
     return request.redirect(f"{path}?{urlencode({'next': address})}" if can_return else path)
 
 
 class SignIn(Section):
-    """The pages that need no user."""
+    """The pages that need no signed-in user."""
 
     label = N_("Sign in")
     path = ""
@@ -97,9 +97,9 @@ class SignIn(Section):
         name, password = _name(request), request.form.raw("password")
         user, mark = request.ask(lambda tx: _find(tx, name))
         if user is not None and user.subject is not None:
-            # It takes as long as for an unknown user.
+            # Users of company accounts have no password. This takes as long as for an unknown user.
             user = None
-        # A known browser is not affected by what others do, not even from the same address.
+        # A known browser is not limited by the attempts of others, even from the same address.
         sources = {"known": mark} if _is_known(request, mark) else sources_of(request.browser.address, name)
         self._attempts.begin(sources)
         is_right = check_password(request, user, password)
@@ -116,7 +116,7 @@ class SignIn(Section):
 
     @page("/sign-in/code", methods=("POST",), right=PUBLIC)
     def enter_code(self, request: PageRequest) -> Response:
-        """Sign in with the code of the second factor, after the right password."""
+        """Sign in with the code of the second factor, after the correct password."""
         target, code = request.form.get("next", ""), request.form.get("code", "")
         ticket, browser = request.form.get("ticket", ""), request.browser.form_token
         user = request.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, request.now))
@@ -143,7 +143,7 @@ class SignIn(Section):
 
     @page("/sign-in/company", methods=("GET", "POST"), right=PUBLIC, asks_provider=True)
     def go_to_company(self, request: PageRequest) -> Response:
-        """Sign in with the company's account: go to its provider."""
+        """Sign in with a company account: redirect to the company's provider."""
         target = request.form.get("next", request.query.get("next", ""))
         provider = request.site.settings.provider
         if request.browser.signed_in is not None:
@@ -162,7 +162,7 @@ class SignIn(Section):
     def come_from_company(self, request: PageRequest) -> Response:
         """Sign in the user whom the company's provider names."""
         if not company.has_begun(request):
-            # The browser's way back; or nothing was begun here, which costs nothing and is not counted.
+            # The browser's Back button was used, or no attempt was begun here: cheap, so not counted.
             if request.browser.signed_in is not None:
                 return request.redirect("/")
             return request.redirect("/sign-in", _(_TOO_LATE), is_error=True)
@@ -178,7 +178,7 @@ class SignIn(Section):
 
     @page("/setup", methods=("GET", "POST"), right=PUBLIC)
     def setup(self, request: PageRequest) -> Response:
-        """Create the first administrator, and sign in."""
+        """Create the first administrator, and sign them in."""
         token = request.form.get("token", request.query.get("token", ""))
         if not request.ask(lambda tx: sessions.is_setup_token(tx, token, request.now)):
             return self._refuse_setup(request)
@@ -203,7 +203,7 @@ class SignIn(Section):
 
     @page("/theme", methods=("POST",), right=PUBLIC)
     def theme(self, request: PageRequest) -> Response:
-        """Choose light, dark, or the system's theme; works without JavaScript."""
+        """Choose the light, dark, or system theme; works without JavaScript."""
         response = request.redirect(_path_after_sign_in(request.form.get("next", "")))
         save_theme(response, request.form.get("theme", ""), is_secure=request.browser.is_secure)
         return response
@@ -217,7 +217,7 @@ class SignIn(Section):
 
 
 def _find(tx: ReadTransaction, name: str) -> tuple[User | None, str]:
-    """The user of this name, and the mark of browsers in which this user has signed in."""
+    """The user of this name, and the mark of browsers in which the user has signed in; "" without a user."""
     user = find_user(tx, name)
     return user, "" if user is None else sessions.device_mark(tx, user)
 
@@ -227,13 +227,14 @@ def _name(request: PageRequest) -> str:
 
 
 def _is_known(request: PageRequest, mark: str) -> bool:
-    """Whether the browser has this mark of a user; the mark is "" if there is no such user."""
+    """Whether the browser has this mark of a user; False for "", which stands for no user."""
     return bool(mark) and hmac.compare_digest(mark.encode(), request.browser.device_mark.encode())
 
 
 def _sources_of_code(request: PageRequest, user: User, code: str, mark: str) -> dict[str, str]:
-    """The sources for which a code is counted. Whoever guesses knows the password; the user still gets in,
-    with a browser that is known by its mark, and with a recovery code, which cannot be guessed.
+    """The sources against which a code is counted. An attacker who guesses codes knows the password; the user
+    can still sign in with a known browser, which has a ``mark``, or with a recovery code, which cannot be
+    guessed.
     """
     if mark:
         return {"known_code": mark}
@@ -269,7 +270,7 @@ def _render_form(
 
 
 def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong: bool = False) -> Response:
-    """Ask a user whose password was right for the code of the second factor."""
+    """Ask a user whose password was correct for the code of the second factor."""
     request.browser.ensure_token()
     browser = request.browser.form_token
     return request.render(
@@ -294,8 +295,8 @@ def _codes_left_message(request: PageRequest, user: User) -> str:
 def _start_session(
     request: PageRequest, user: User | None, code: str | None = None, *, is_known: bool = False
 ) -> bool:
-    """Start a session with a new token. False if the code is wrong, or if the user has just been disabled or
-    got another password.
+    """Start a session with a new token. False if there is no user, if the code is wrong, or if the user was
+    just disabled or has a new password.
     """
     if user is None:
         return False
@@ -340,7 +341,7 @@ def _create_first_user(request: PageRequest, name: str, password: str) -> Respon
 def _go_on(
     request: PageRequest, target: str, message: str = "", kept_before: KeptForm | None = None
 ) -> Response:
-    """After the sign-in: offer the form that was not sent before, or open the target."""
+    """Continue after the sign-in: offer to send the kept form again, or open the target."""
     kept = kept_before or parse_kept(request.form)
     if kept is None:
         return request.redirect(_path_after_sign_in(target), message)
@@ -355,7 +356,7 @@ def _path_after_sign_in(target: str) -> str:
 
 
 class Invitation(Section):
-    """The page for those who are invited."""
+    """The page for invited users."""
 
     label = N_("Invitation")
     path = "/invitation"

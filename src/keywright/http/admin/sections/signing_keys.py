@@ -1,4 +1,4 @@
-"""The keys that sign answers: the public one to paste into programs, rotation, and license files for all."""
+"""The keys that sign answers: public keys for programs, rotation, and license files for all licenses."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ from keywright.signing.explanation import lines_to_paste
 
 
 class SigningKeys(Section):
-    """The keys; the page of the system leads here."""
+    """The signing keys; the system page links to them."""
 
     label = N_("Signing keys")
     path = "/signing-keys"
@@ -34,7 +34,7 @@ class SigningKeys(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """The public key, the line that pins it in six languages, and every key."""
+        """The public key, the lines that pin it in programs of several languages, and all keys."""
         keys = list_signing_keys(request)
         return request.render(
             "signing_keys/show.html",
@@ -47,7 +47,7 @@ class SigningKeys(Section):
 
     @page("/rotate", methods=("GET", "POST"))
     def rotate(self, request: PageRequest) -> Response:
-        """Make a new key."""
+        """Create a new key, which signs from now on."""
         if request.is_post:
             request.change(RotateSigningKey(context=request.context))
             return request.redirect(self.path, _("The new key signs from now on."))
@@ -64,7 +64,7 @@ class SigningKeys(Section):
 
     @page("/license-files", methods=("GET", "POST"))
     def make_files(self, request: PageRequest) -> Response:
-        """Make license files for all: choose, confirm, and start the job."""
+        """Make license files for all licenses: choose, confirm, and start the job."""
         inputs, zone = Inputs(request.form), reader_zone(request)
         if request.is_post:
             product_id = inputs.read("product_id", number_parser(request, NameKind.PRODUCT))
@@ -88,7 +88,7 @@ class SigningKeys(Section):
 
     @page("/{id:number}/withdraw", methods=("GET", "POST"))
     def withdraw(self, request: PageRequest) -> Response:
-        """Withdraw an older key for good."""
+        """Withdraw an older key permanently."""
         number = request.path_params["id"]
         kid = next((one.kid for one in list_signing_keys(request) if one.id == number), None)
         if kid is None:
@@ -108,7 +108,7 @@ class SigningKeys(Section):
 
 
 def _start_files(request: PageRequest, order: MakeFiles) -> Response:
-    """Ask whether files are to be made; start the job once that is confirmed."""
+    """Ask for confirmation; start the job if the form has it."""
     product_id = order.search.product_id
     found = request.ask(lambda tx: preview(tx, product_id, request.now))
     if request.form.get("is_sure", "") == "yes":

@@ -60,7 +60,7 @@ class System(Section):
         super().__init__(site)
         self._started_at = site.started_at
         self._counters = site.counters
-        #: The number of calls at some moments, to measure the rate.
+        #: Samples of the monotonic time and the number of calls, to measure the rate.
         self._samples: deque[tuple[float, int]] = deque()
         self._lock = Lock()
 
@@ -104,7 +104,7 @@ class System(Section):
 
     @page("/clock", methods=("POST",))
     def believe_clock(self, request: PageRequest) -> Response:
-        """Let servers believe the clock as it is."""
+        """Confirm that the clock is right, so that servers trust it."""
         request.change(BelieveClock(context=request.context, is_confirmed=True))
         return request.redirect("/system", _("The server believes its clock in a moment."))
 
@@ -236,7 +236,9 @@ def _record_examination(runner: Runner, origin: Origin, by: int, task: Task) -> 
 
 
 def _outcome(task: Task | None) -> str:
-    """``well``, ``wrong``, or ``broken off``, by the doctor's last line and exit status."""
+    """The outcome of an examination, from the doctor's last line and exit status: ``well``, ``wrong`` or
+    ``broken off``.
+    """
     if task is None or not task.last_line.startswith("Looked at "):
         return "broken off"
     return "well" if task.status == 0 else "wrong"
@@ -250,7 +252,7 @@ _OUTCOMES = {
 
 
 def _without_file_name(line: str) -> str:
-    """A line of `keywright backup`, without the name of the file, which the page shows already."""
+    """A line of `keywright backup` without the file name, which the page already shows."""
     _file, found, rest = line.partition(" as it was at ")
     return _("It holds everything as it was at %(time)s", time=rest) if found else line
 
@@ -275,7 +277,7 @@ def _command_line(command: str, settings: Settings) -> str:
 
 
 def _memory() -> int:
-    """The memory of this server process in bytes; 0 where the system does not report it."""
+    """The resident memory of this server process in bytes; 0 if the system does not report it."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:

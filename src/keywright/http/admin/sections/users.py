@@ -50,7 +50,7 @@ class Users(Section):
         """Create a user."""
         inputs = Inputs(request.form)
         if request.is_post:
-            # The user is made for the link.
+            # Raises before the user is created, if no link can be made.
             request.base_of_links()
             name = inputs.require("name", parsing.parse_name, "")
             role = inputs.require("role", parse_choice(Role), Role.READER)
@@ -60,7 +60,7 @@ class Users(Section):
 
     @page("/{id:number}/invite", methods=("POST",))
     def invite(self, request: PageRequest) -> Response:
-        """Make a new link with which another user sets a password."""
+        """Create a new link with which another user sets a password."""
         user = _get(request)
         return _refuse_own_password(request) if user.id == request.user.id else _invite(request, user)
 
@@ -171,7 +171,7 @@ def _refuse_own_password(request: PageRequest) -> Response:
 
 
 def _create(request: PageRequest, inputs: Inputs, name: str, role: Role) -> User | None:
-    # Nobody knows this password.
+    # A random password, which is discarded.
     password_hash = hash_password(request, sessions.new_session_token())
     create = CreateUser(context=request.context, name=name, role=role, password_hash=password_hash)
     try:
@@ -183,7 +183,7 @@ def _create(request: PageRequest, inputs: Inputs, name: str, role: Role) -> User
 
 
 def _invite(request: PageRequest, user: User) -> Response:
-    """Show a new link, which is in this answer only."""
+    """Create and show a new link; only this response contains it."""
     base, token = request.base_of_links(), sessions.new_session_token()
     hash_ = sessions.hash_session_token(token)
     request.change(InviteUser(context=request.context, user_id=user.id, token_hash=hash_))
@@ -210,7 +210,7 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
 
 
 def _redirect(request: PageRequest, user: User, message: str) -> Response:
-    # A user who has given up their own right may not see this page any more.
+    # Users who have removed their own right can no longer open this page.
     current = request.ask(lambda tx: find_user_by_id(tx, request.user.id))
     if current is None or not model.may(current.role, Right.ADMINISTER):
         return request.redirect("/account", message)

@@ -1,4 +1,4 @@
-"""Webhooks: the addresses that are notified of events, and what came of each delivery."""
+"""Webhooks: the endpoints that are notified of events, and the outcome of each delivery."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from keywright.identity.model import Right
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 
-#: How much a delivery contains, in a sentence.
+#: A label and a description for each payload.
 PAYLOADS: dict[Payload, tuple[str, str]] = {
     Payload.FULL: (
         N_("Everything"),
@@ -85,7 +85,7 @@ class Webhooks(Section):
 
     @page("/new", methods=("GET", "POST"))
     def create(self, request: PageRequest) -> Response:
-        """Make an endpoint, and show its secret."""
+        """Create an endpoint, and show its secret."""
         inputs = Inputs(request.form)
         if request.is_post:
             fields = _read_fields(request, inputs)
@@ -154,14 +154,14 @@ class Webhooks(Section):
 
     @page("/{id:number}/test", methods=("POST",))
     def test(self, request: PageRequest) -> Response:
-        """Send a test."""
+        """Send a test delivery."""
         endpoint = _get(request)
         request.change(SendTest(context=request.context, endpoint_id=endpoint.id))
         return request.redirect(_path(endpoint), _("A test is on its way: reload this page."))
 
     @page("/{id:number}/rotate", methods=("GET", "POST"))
     def rotate(self, request: PageRequest) -> Response:
-        """Make a new secret, and show it."""
+        """Create a new secret, and show it."""
         endpoint = _get(request)
         if request.is_post:
             command = RotateSecret(context=request.context, endpoint_id=endpoint.id)
@@ -176,7 +176,7 @@ class Webhooks(Section):
 
     @page("/{id:number}/resend", methods=("POST",))
     def resend_since(self, request: PageRequest) -> Response:
-        """Send the events since a day again."""
+        """Resend the events since a day."""
         endpoint, inputs = _get(request), Inputs(request.form)
         since = inputs.require("since", partial(_parse_day, zone=reader_zone(request)), request.now)
         if inputs.errors:
@@ -201,7 +201,7 @@ class Webhooks(Section):
 
     @page("/{id:number}/deliveries/{delivery:number}")
     def show_delivery(self, request: PageRequest) -> Response:
-        """A delivery: the request, the answer, the time."""
+        """A delivery: its request, response and time."""
         endpoint = _get(request)
         asked = GetDelivery(
             endpoint_id=endpoint.id,
@@ -219,7 +219,7 @@ class Webhooks(Section):
 
     @page("/{id:number}/deliveries/{delivery:number}/resend", methods=("POST",))
     def resend(self, request: PageRequest) -> Response:
-        """Send a delivery again."""
+        """Resend a delivery."""
         endpoint, number = _get(request), require_id(request.path_params["delivery"])
         command = ResendDelivery(context=request.context, endpoint_id=endpoint.id, delivery_id=number)
         request.change(command)
@@ -241,7 +241,7 @@ def _find_product_name(tx: ReadTransaction, endpoint: Endpoint) -> str | None:
 
 
 def _get(request: PageRequest) -> Endpoint:
-    """The endpoint of the address. Raises ``NotFound``."""
+    """The endpoint in the address. Raises ``NotFound``."""
     number = require_id(request.path_params["id"])
     endpoint = request.ask(lambda tx: store.WEBHOOKS.find(tx, number))
     if endpoint is None:
@@ -289,7 +289,7 @@ def _render_form(
 
 
 def _show_secret(request: PageRequest, made: NewEndpoint) -> Response:
-    # The secret is in this answer only: no redirect, no cookie, no log.
+    # Only this response contains the secret: no redirect, cookie or log does.
     return request.render("webhooks/secret.html", endpoint=made.endpoint, secret=made.secret)
 
 
@@ -298,7 +298,7 @@ def _parse_events(text: str) -> list[str]:
 
 
 def _parse_day(text: str, zone: ZoneInfo) -> datetime:
-    """The beginning of a day of this zone. Raises ``ValueError``."""
+    """The beginning of a day in this time zone. Raises ``ValueError``."""
     try:
         return datetime.combine(date.fromisoformat(text), time.min, zone).astimezone(UTC)
     except (ValueError, OverflowError):

@@ -1,6 +1,4 @@
-"""Changes of many licenses at once: of those that are selected, or of all that match a filter. A job does
-them.
-"""
+"""Change many licenses at once, in a job: those that are selected, or all that match a filter."""
 
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -33,7 +31,7 @@ from keywright.search import license_pages
 from keywright.search.filters import Search
 from keywright.search.license_pages import Page
 
-#: The changes, and their labels; the first two have buttons of their own in the bar.
+#: The changes and their labels; the first two have their own buttons in the bar.
 OPERATIONS: Final = {
     What.EXTEND: N_("Extend"),
     What.DISABLE: N_("Disable"),
@@ -44,17 +42,17 @@ OPERATIONS: Final = {
     What.DELETE: N_("Delete"),
 }
 EXPORT: Final = "export"
-#: Where more licenses than this are meant, their number is typed.
+#: For more licenses than this, the user must type their number to confirm.
 _MAX_UNTYPED: Final = 50
-#: What is typed where their number is not known.
+#: The text to type if their number is unknown.
 _ALL: Final = "all"
 _USUAL_AMOUNTS = {What.EXTEND: 1, What.RAISE_LIMIT: 1}
-#: The most digits of the number of a license.
+#: The most digits of a license's ID, or of a number of licenses.
 _MAX_DIGITS = len(str(MAX_ID))
 
 
 class Selection(NamedTuple):
-    """Licenses: those with these numbers, or all that match the filter."""
+    """The licenses with these IDs or, without IDs, all that match the filter."""
 
     ids: tuple[int, ...]
     filter: Filter
@@ -75,7 +73,7 @@ class Selection(NamedTuple):
 
     @property
     def typed(self) -> str:
-        """What has to be typed to confirm a change of so many; "" for few."""
+        """The text that the user must type to confirm the change; "" for few licenses."""
         if self.total is None:
             return str(self.page.total or _ALL)
         return str(self.total) if self.total > _MAX_UNTYPED else ""
@@ -121,7 +119,7 @@ class Bulk:
 
     @page("/bulk/start", methods=("POST",), right=Right.CHANGE)
     def start(self, request: PageRequest) -> Response:
-        """Start the job that does the change."""
+        """Start the job that makes the change."""
         selection, operation = _require_selection(request)
         amount, errors = _read_amount(request, operation)
         errors |= _find_doubts(request, selection, operation)
@@ -146,7 +144,7 @@ def list_operations(request: PageRequest) -> dict[What, str]:
 
 
 def _find_doubts(request: PageRequest, selection: Selection, operation: What) -> dict[str, str]:
-    """What is missing before a change of these licenses may begin."""
+    """Errors for missing confirmations, without which the change may not start."""
     if request.form.get("typed", "").replace(",", "") != selection.typed:
         grown = _has_grown(request, selection)
         missing = _("More licenses match now than a moment ago.") if grown else ""
@@ -171,7 +169,7 @@ def _read_selection(tx: ReadTransaction, request: PageRequest) -> Selection:
     filter_ = license_filter.read(tx, request.form)
     if filter_.errors:
         raise MalformedForm
-    # Jobs have their own order, and what is many cannot be sorted by all that a list can.
+    # Jobs have their own order, and many licenses cannot be sorted in every order of the list.
     search = replace(filter_.search, order=Search().order)
     filter_ = replace(filter_, search=search, texts={**filter_.texts, **_number_texts(search)})
     found = license_pages.find_page(tx, filter_.search, cursor=None, limit=1, now=request.now)
@@ -185,7 +183,7 @@ def _is_for_all(request: PageRequest) -> bool:
 
 
 def _number_texts(search: Search) -> dict[str, str]:
-    """The product and the customer by number: a name could move to another number before the job starts."""
+    """The product and customer by ID: a name could move to another record before the job starts."""
     numbers = {"product": search.product_id, "customer": search.customer_id}
     return {name: str(number) for name, number in numbers.items() if number is not None}
 
@@ -198,7 +196,7 @@ def _parse_id(text: str) -> int:
 
 
 def _has_grown(request: PageRequest, selection: Selection) -> bool:
-    """Whether there are more licenses than the form stated, if it stated a number."""
+    """Whether more licenses match than the form stated, if it stated a number."""
     counted = request.form.get("counted", "")
     if not counted.isdecimal() or len(counted) > _MAX_DIGITS:
         return False
@@ -229,13 +227,13 @@ def _start_job(request: PageRequest, order: Order, selection: Selection) -> Resp
 
 
 def _require_right(request: PageRequest, order: Order) -> None:
-    """Raise ``HTTPException`` 403 for an order that only administrators may give."""
+    """Raise ``HTTPException`` 403 if the user may not place this order."""
     if not request.may(orders.right_for(order)):
         raise HTTPException(403)
 
 
 def _preview_values(request: PageRequest, selection: Selection, operation: What) -> dict[str, Any]:
-    """What the change would do, where its amount is known."""
+    """The values of the preview: what the change would do, if its amount is valid."""
     amount, errors = _read_amount(request, operation)
     if errors and "amount" not in request.form:
         amount, errors = _USUAL_AMOUNTS.get(operation), {}

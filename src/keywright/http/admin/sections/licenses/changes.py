@@ -116,7 +116,7 @@ class Changes:
 
     @page("/{id:number}/enable", methods=("POST",), right=Right.CHANGE)
     def enable(self, request: PageRequest) -> Response:
-        """Give a license the status that it had before it was disabled."""
+        """Restore the status that a license had before it was disabled."""
         license = get_license(request)
         command = EnableLicense(context=request.context, license=license.id)
         message = _("The license is enabled: its status is what it was before.")
@@ -232,7 +232,7 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
     undo = undo_path(request, license.id)
     if "key" in changes:
-        # The history holds no whole key.
+        # The history does not contain full keys.
         before = {name: getattr(license, name) for name in changes}
         undo = undo_form(request, back, to_builtins(before), to_builtins(changes))
     return request.redirect(back, message, undo)
@@ -296,7 +296,9 @@ class LicenseTerms:
 
     @page("/{id:number}/terms", methods=("GET", "POST"), right=Right.CHANGE)
     def change_terms(self, request: PageRequest) -> Response:
-        """Change the terms; ``policy`` in the address fills the form with those of a policy."""
+        """Change the terms; ``policy`` in the address fills the form with those of a policy. A form with
+        ``policy`` moves the license to that policy.
+        """
         license, inputs = get_license(request), Inputs(request.form)
         before = terms = terms_of(license)
         policies = request.ask(policy_store.list_policies)
@@ -341,7 +343,7 @@ class LicenseTerms:
 
 
 class Noting:
-    """The page that changes what is written about a license."""
+    """The page that changes the note and tags of a license."""
 
     @page("/{id:number}/note", methods=("GET", "POST"), right=Right.CHANGE)
     def write_note(self, request: PageRequest) -> Response:
@@ -361,7 +363,7 @@ class Noting:
 
     @page("/{id:number}/note/undo", methods=("POST",), right=Right.CHANGE)
     def undo_note(self, request: PageRequest) -> Response:
-        """Give the license the note and the tags of before."""
+        """Restore the note and tags from before a change."""
         id = get_license(request).id
         back = f"/licenses/{id}"
         notes = request.ask(lambda tx: find_notes(tx, [id]))[id]

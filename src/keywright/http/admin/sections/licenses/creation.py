@@ -1,4 +1,4 @@
-"""Create a license by hand: with terms of its own, or by a policy."""
+"""Create a license by hand: with its own terms, or with those of a policy."""
 
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ class Creation:
 
     @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
     def create(self, request: PageRequest) -> Response:
-        """Create a license; ``policy`` in the address or the form is the number of its policy."""
+        """Create a license; ``policy`` in the address or the form is the ID of its policy."""
         number = parse_number(request.form.get("policy", request.query.get("policy", "")))
         policies = request.ask(_list_usable)
         policy = next((one for one in policies if one.id == number), None)
@@ -61,10 +61,10 @@ def _list_usable(tx: ReadTransaction) -> list[Policy]:
 
 
 def _first_texts(policy: Policy | None, tx: ReadTransaction) -> dict[str, str]:
-    """The texts of the form before anything was typed."""
+    """The initial texts of the form."""
     if policy is None:
         names = store.list_names(tx, NameKind.PRODUCT, after=-1, limit=2)
-        # Where there is one product, it is for that.
+        # If there is only one product, it is the default.
         only = write_number(tx, NameKind.PRODUCT, next(iter(names))) if len(names) == 1 else ""
         return forms.new_texts(keys.new_license_key()) | {"product_id": only}
     terms = policy.terms

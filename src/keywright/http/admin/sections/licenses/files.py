@@ -18,7 +18,7 @@ from keywright.licensing.terms.model import DeviceRule
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 
-#: At most so many devices are offered.
+#: The most devices to choose from.
 _MAX_DEVICES = 200
 
 
@@ -27,7 +27,7 @@ class Files:
 
     @page("/{id:number}/file", methods=("GET", "POST"), right=Right.CHANGE)
     def make_file(self, request: PageRequest) -> Response:
-        """Make a license file for one device, or for every one."""
+        """Make a license file for one device, or for every device."""
         license = get_license(request)
         errors: dict[str, str] = {}
         if request.is_post:

@@ -1,7 +1,7 @@
-"""The filter of licenses, and the views of the list that a user has saved.
+"""The filter of licenses, and the views of the list that users have saved.
 
-Text from the search box is sealed there: a label, or the address of a customer's computer, must not appear in
-the history of a browser or the log of a proxy.
+Text from the search box is encrypted in addresses: a label, or the IP address of a customer's computer, must
+not appear in the history of a browser or the log of a proxy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ from keywright.provisioning.products import NameKind
 from keywright.search.filters import Order, Search
 from keywright.search.query_parser import Interpretation
 
-#: The names in addresses and forms, in the order of the chips.
+#: The names of the filter's fields in addresses and forms, in the order of the chips.
 NAMES = (
     "found",
     "status",
@@ -53,22 +53,22 @@ NAMES = (
 )
 #: The choices for "expires within", in days.
 EXPIRY_DAYS = (7, 30, 90, 365)
-#: The beginning of the choice of a user, before the number.
+#: The prefix of a user's ID in the field ``by``.
 USER = "user:"
-#: The choice of those that have expired.
+#: The choice for expired licenses.
 EXPIRED = "expired"
-#: The choice for "not seen", in days, and the most days.
+#: The choice for "not seen", and the maximum, in days.
 UNSEEN_DAYS, _MAX_UNSEEN_DAYS = 90, 36_500
-#: The conditions that an index on the creation of licenses finds.
+#: The conditions that use the index on the creation time of licenses.
 _ABOUT_CREATION = frozenset({"unseen_for_days", "created"})
-#: Names by number, for products and customers.
+#: Names by ID, for products, customers and policies.
 Names = Mapping[str, Mapping[int, str]]
 
 _SEALED_FOR = b"what was searched for in the pages"
 
 
 class SearchText(msgspec.Struct, frozen=True, array_like=True):
-    """Text from the search box: a token, the address of a computer, or the beginning of a label."""
+    """Text from the search box: a token, an IP address, or the beginning of a label."""
 
     kind: str
     term: str
@@ -87,7 +87,7 @@ class SearchText(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """A filter: its search, the texts of its fields by name, and messages about texts that are wrong."""
+    """A filter: its search, the texts of its fields by name, and messages about invalid texts."""
 
     search: Search
     texts: Mapping[str, str]
@@ -105,16 +105,16 @@ class Filter(msgspec.Struct, frozen=True):
         return self.search_text is not None or self.search.is_full or self.search.is_unused
 
     def address(self, **other: str | None) -> str:
-        """The address of the list with this filter, changed by ``other``."""
+        """The address of the list with this filter, except for the fields in ``other``."""
         return url("/licenses", **{**self.texts, **other})
 
     @property
     def path(self) -> str:
-        """The same without the prefix of the pages, for redirects."""
+        """The path of the list with this filter, without the prefix of the pages, for redirects."""
         return path_of(self.texts)
 
     def chips(self, names: Names) -> list[Chip]:
-        """The conditions in words; ``names`` are those of products and customers."""
+        """The conditions, in words; ``names`` are from ``find_names``."""
         shown = [one for one in NAMES if one in self.texts and one not in self.errors and one != "sort"]
         return build_chips("/licenses", self.texts, [(one, *_describe(self, one, names)) for one in shown])
 
@@ -138,13 +138,13 @@ def read(tx: ReadTransaction, fields: Mapping[str, str]) -> Filter:
             errors[name] = explain(reason)
     search_text = values.pop("search_text", None)
     if "order" not in values and values.keys() & _ABOUT_CREATION:
-        # Their index is in this order, which for all but imported licenses is the usual one.
+        # The order of their index; for all but imported licenses, it equals the default order.
         values["order"] = Order.LATEST
     return Filter(Search(**values), texts, errors, search_text)
 
 
 def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search | None = None) -> Names:
-    """The names of the products and customers of these licenses, and of those in the search."""
+    """The names of the products and customers of these licenses and of the search, and of its policy."""
     shown: list[License | Search] = [*licenses, *([] if search is None else [search])]
     products = {one.product_id for one in shown if one.product_id is not None}
     customers = {one.customer_id for one in shown if one.customer_id is not None}
@@ -157,7 +157,7 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
 
 
 def seal_meaning(tx: ReadTransaction, meaning: Interpretation) -> str:
-    """The sealed text of a search, for an address."""
+    """Encrypt the text of a search for an address."""
     text = SearchText(meaning.kind, meaning.search.term or "", meaning.search.is_prefix)
     return seal_text(tx, text, _SEALED_FOR)
 
@@ -177,7 +177,7 @@ def _read_places(_tx: ReadTransaction, text: str) -> dict[str, Any]:
 
 
 def _read_policy(tx: ReadTransaction, text: str) -> int | None:
-    """The number of a policy, which may be given by name. Raises ``ValueError``."""
+    """The ID of a policy, given by ID or name. Raises ``ValueError``."""
     if text.isascii() and text.isdigit():
         return parsing.parse_integer(text)
     numbers = [one.id for one in policy_store.list_policies(tx) if one.name.casefold() == text.casefold()]
@@ -187,7 +187,7 @@ def _read_policy(tx: ReadTransaction, text: str) -> int | None:
 
 
 def _read_days(text: str) -> tuple[datetime, datetime]:
-    """The moments around a day (UTC), or around the days from one to another: ``2026-11-01..2026-11-30``."""
+    """The times just before and after a day (UTC), or a range of days: ``2026-11-01..2026-11-30``."""
     first, _dots, last = text.partition("..")
     try:
         since, until = (
@@ -199,7 +199,7 @@ def _read_days(text: str) -> tuple[datetime, datetime]:
 
 
 def _read_order_name(text: str) -> dict[str, Any]:
-    """The number of an order, or its ID that is no number."""
+    """The condition for the ID of an order, which is a number or a text."""
     if text.isascii() and text.isdigit():
         return {"order_id": parsing.parse_integer(text)}
     return {"order_ref": text}
@@ -212,7 +212,7 @@ def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
 
 
 def _read_maker(text: str) -> dict[str, Any]:
-    """An API key, by its number, or a user: ``user:7``."""
+    """The condition for an API key, given by ID, or a user: ``user:7``."""
     name = "made_by_user" if text.startswith(USER) else "made_by"
     return {name: parsing.parse_integer(text.removeprefix(USER))}
 
@@ -318,6 +318,6 @@ class Views:
 
 
 def list_view_links(request: PageRequest) -> list[tuple[str, str]]:
-    """The names of the user's views, each with the address of the list."""
+    """The names of the user's views, and the address of the list for each."""
     views = request.ask(lambda tx: list_views(tx, request.user.id))
     return [(one.name, url("/licenses", **dict(parse_qsl(one.query)))) for one in views]

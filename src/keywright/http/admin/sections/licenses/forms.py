@@ -1,4 +1,4 @@
-"""Forms about a license, and how it stands."""
+"""Forms for a license, and whether the license would accept a device."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ from keywright.search import feed, license_pages
 from keywright.search.license_pages import LicenseDetails
 from keywright.search.store import EventFilter
 
-#: The fields of a form, by their names in ``License``.
+#: The fields of a form, named as in ``License``.
 FIELDS = (
     "key",
     "status",
@@ -46,7 +46,7 @@ FIELDS = (
     *OWN_FIELDS,
 )
 _BEFORE: Final = "before_"
-#: No license can be extended by more.
+#: The longest extension, in months.
 _MAX_MONTHS = 12 * 9999
 #: The text for no limit.
 UNLIMITED: Final = "unlimited"
@@ -73,12 +73,12 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
 
 
 def list_statuses() -> list[tuple[str, str]]:
-    """The choices of a status, each with its label."""
+    """The choices for the status, with labels."""
     return [(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status]
 
 
 def read_details(tx: ReadTransaction, license_id: int, first: int = 0) -> LicenseDetails:
-    """A license and its activations, from a place on. Raises ``UnknownLicense``."""
+    """A license and a page of its activations, from position ``first``. Raises ``UnknownLicense``."""
     details = license_pages.get_license(tx, license_id, first)
     if details is None:
         raise UnknownLicense(str(license_id))
@@ -96,7 +96,7 @@ def get_license(request: PageRequest) -> License:
 
 
 def read_extension(request: PageRequest, amount: int) -> Change:
-    """The extension that a form asks for: by so many of the chosen unit, which is days where it has none."""
+    """The extension in a form: by ``amount`` of the chosen unit, or of days without one."""
     months = {"months": 1, "years": 12}.get(request.form.get("unit", ""), 0)
     return Change(
         what=What.EXTEND,
@@ -107,19 +107,19 @@ def read_extension(request: PageRequest, amount: int) -> Change:
 
 
 def undo_path(request: PageRequest, license_id: int) -> str:
-    """The path of the form that undoes what this request changes in a license."""
+    """The path of the form that undoes the changes of a license by this request."""
     return f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
 
 
 def was_just_made(request: PageRequest, license: License) -> bool:
-    """Whether this page shows the message of the license's creation, which it does once."""
+    """Whether this page shows the message about the license's creation, which is shown once."""
     message = session.load(request.browser)
     made = f"/licenses/{license.id}/undo/{int(license.created_at.timestamp())}"
     return message is not None and message.undo == made and request.may(Right.CHANGE)
 
 
 def keeps_deleted(request: PageRequest, license: License) -> bool:
-    """Whether a license can be restored after it was deleted."""
+    """Whether a license could be restored after its deletion."""
     return request.site.settings.keep_deleted_days > 0 and license.record_count <= MAX_RECORDS
 
 
@@ -152,20 +152,20 @@ def _write_own_fields(license: License) -> dict[str, str]:
 
 
 def list_own_facts(license: License) -> list[tuple[str, str]]:
-    """The labels and the texts of those that the license has."""
+    """The labels and texts of those fields of ``LicenseFields`` that the license has."""
     texts = _write_own_fields(license)
     return [(one.label, one.value) for one in list_own_fields(texts) if one.value]
 
 
 def texts_from(form: Form) -> dict[str, str]:
-    """The texts in a form that was sent."""
+    """The texts in a submitted form."""
     texts = {name: form.get(name, "") for name in FIELDS}
     return texts | ({"times_activated_max": UNLIMITED} if UNLIMITED in form else {})
 
 
 def find_changes(form: Form) -> set[str]:
-    """The names of the fields that differ from what the form showed. Only these are changed: another user may
-    have changed the others meanwhile.
+    """The names of the fields that differ from what the form showed. Only these are updated: another user may
+    have changed the others since.
     """
     return {name for name, text in texts_from(form).items() if text != form.get(_BEFORE + name, "")}
 
@@ -173,8 +173,8 @@ def find_changes(form: Form) -> set[str]:
 def parse(
     tx: ReadTransaction, texts: Mapping[str, str], zone: ZoneInfo, *, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the fields, and messages about wrong ones, by name; fields in ``required`` must not be
-    empty. An expiry is the end of a day in this time zone.
+    """Parse the values of the fields, and messages about invalid ones, by name. Fields in ``required`` must
+    not be empty. An expiry is the end of a day in this time zone.
     """
     parsers = _PARSERS | {"expires_at": lambda _tx, text: parsing.parse_last_day(text, zone)}
     values: dict[str, Any] = {}
@@ -192,8 +192,8 @@ def parse(
 
 
 def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
-    """The values to update. A new expiry removes the days from the first activation; an empty key is not
-    changed.
+    """The values to update. An empty key is not changed. A change of the expiry includes the days from the
+    first activation, which a new expiry removes.
     """
     changes = {name: values[name] for name in changed if name != "key" or values["key"] is not None}
     if "expires_at" in changes:
@@ -202,23 +202,23 @@ def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
 
 
 def parse_limit(text: str) -> int | None:
-    """A number of devices from 1; None is no limit. Raises ``ValueError``."""
+    """A limit of 1 device or more; None for no limit. Raises ``ValueError``."""
     return None if text == UNLIMITED else parse_positive(text)
 
 
 def write_limit(limit: int | None) -> str:
-    """The text for a number of devices."""
+    """The text for a limit of devices."""
     return UNLIMITED if limit is None else str(limit)
 
 
 def write(value: object) -> str:
-    """The text for another value of a license."""
+    """The text for any other value of a license; times are written without a zone."""
     return "" if value is None else str(value)[:19]
 
 
-#: The states that a change of the status explains.
+#: The reasons that a change of the status explains.
 _DECIDED = frozenset({"disabled", "inactive"})
-#: How many changes of a license are looked at to find who changed its status.
+#: The most changes of a license that are searched for the one that set its status.
 _MAX_CHANGES = 50
 
 
@@ -237,8 +237,8 @@ class Decision(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """``reason`` is the code of why a new device would be refused now; "" where it would be let in.
-    ``devices_free_in_hours`` is when the terms allow another new device, if that is the reason.
+    """Whether a license would accept a new device now: ``reason`` is the code of the refusal, or "".
+    ``devices_free_in_hours`` is the time until the terms allow another new device, if too many is the reason.
     """
 
     reason: str
@@ -248,7 +248,7 @@ class Standing(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The answer to "would this device be let in now?": what would happen, or the reason why not."""
+    """Whether a device would be accepted now: the change that would be made, or the code of the refusal."""
 
     fingerprint: str
     change: PlaceChange | None
@@ -256,7 +256,7 @@ class Trial(NamedTuple):
 
 
 def read_standing(tx: ReadTransaction, details: LicenseDetails, now: datetime) -> Standing:
-    """How the license stands."""
+    """Whether the license would accept a new device now, and its latest refused calls."""
     license = details.license
     outcome = check_device(tx, license, None, now)
     reason = outcome.problem if isinstance(outcome, Refusal) else ""
@@ -270,7 +270,7 @@ def read_standing(tx: ReadTransaction, details: LicenseDetails, now: datetime) -
 
 
 def try_device(tx: ReadTransaction, license: License, fingerprint: str, now: datetime) -> Trial:
-    """Whether the device with this fingerprint would be let in now; "" is a device that was never seen."""
+    """Whether the device with this fingerprint would be accepted now; "" means a device never seen before."""
     outcome = check_device(tx, license, fingerprint or None, now)
     if isinstance(outcome, Refusal):
         return Trial(fingerprint, None, outcome.problem)
@@ -282,14 +282,14 @@ def _hours(refusal: TooManyNewDevices) -> int:
 
 
 def _device(call: RefusedCall, details: LicenseDetails) -> str:
-    """The name of the device, its fingerprint, or the label of the activation that was named."""
+    """The device's name or fingerprint, or the label or short token of the activation that the call named."""
     labels = {one.token: one.label or one.token[:8] + "…" for one in details.activations}
     named = call.device_name or call.fingerprint or labels.get(call.token or "")
     return named or ("" if call.token is None else call.token[:8] + "…")
 
 
 def _find_decision(tx: ReadTransaction, license: License) -> Decision | None:
-    """The last change that gave the license its status, if it is among the last changes."""
+    """The latest change that set the license's current status, if it is among the latest changes."""
     some = feed.list_events(
         tx, EventFilter(license_id=license.id, name="license.updated"), limit=_MAX_CHANGES
     )

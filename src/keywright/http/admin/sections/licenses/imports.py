@@ -1,4 +1,4 @@
-"""Import a table: upload it, choose the field of each column, look at its first rows. A job imports it."""
+"""Import a table in a job: upload it, choose the field of each column, and preview its first rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -32,14 +32,14 @@ from keywright.provisioning.importers.uploads import AS_METADATA, MAX_UPLOAD, Fo
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, names_of
 
-#: The presets, and the names of their shops.
+#: The presets and the names of their shops.
 _SHOPS: Final = {
     "keygen": "Keygen",
     "lemonsqueezy": "Lemon Squeezy",
     "edd": "Easy Digital Downloads",
     "gumroad": "Gumroad",
 }
-#: The names of fields on the pages, where they differ from those of the wire.
+#: The names of fields on the pages, where they differ from those in the API.
 _LABELS: Final = {
     "key": N_("license key"),
     "expires_at": N_("expires"),
@@ -52,9 +52,9 @@ _LABELS: Final = {
     "customer_name": N_("customer: name"),
     "customer_language": N_("customer: language"),
 }
-#: How many rows are shown, and how many columns can have a field.
+#: The number of rows that are shown, and the most columns that can have a field.
 _SHOWN_ROWS, _MAX_COLUMNS = 20, 200
-#: How many bytes of a table one command stores: some milliseconds.
+#: The most bytes of a table that one command stores, which takes some milliseconds.
 _COMMAND_BYTES = 64 * 1024
 _MAX_NAME = 200
 _NO_FILE = N_("Choose a file.")
@@ -62,8 +62,8 @@ _NO_KEY = N_("Choose the column that has the license key.")
 
 
 class Draft(NamedTuple):
-    """An uploaded table: its job, its order with the fields of the form, the names of its columns, its first
-    rows with these fields, what is wrong with them, and the licenses that exist, by their keys.
+    """An uploaded table: its job, its order with the chosen fields, the names of its columns, its first rows,
+    an error about the fields, existing licenses by key, and names of products and customers.
     """
 
     job: Job
@@ -97,12 +97,12 @@ class Imports:
         number = require_id(request.path_params["id"])
         job = request.ask(lambda tx: _get_upload(tx, request, number))
         if job.state is not JobState.DRAFT:
-            # The form was sent twice.
+            # The import has already started: the form was sent twice.
             return request.redirect(f"/jobs/{number}")
         draft = request.ask(lambda tx: _read_draft(tx, request, job))
         if request.form.get("do", "") == "start" and not draft.error:
             started = msgspec.to_builtins(draft.order)
-            # It may have been started a moment ago, by the same form.
+            # The same form may have just started it.
             with suppress(UnknownJob):
                 request.change(StartImport(context=request.context, job_id=number, order=started))
             return request.redirect(f"/jobs/{number}")
@@ -110,7 +110,7 @@ class Imports:
 
 
 def _save_upload(request: PageRequest, file: UploadedFile) -> Job:
-    """Keep the table as a draft. Raises ``SourceUnusable``."""
+    """Store the table as a draft. Raises ``SourceUnusable``."""
     name = file.name[:_MAX_NAME] or "table"
     table = uploads.split_table(file.content, name)
     zone = reader_zone(request).key
@@ -130,7 +130,7 @@ def _with_settings(order: Import, settings: Settings) -> Import:
 
 
 def _group(table: TableParts) -> Iterator[tuple[tuple[int, bytes], ...]]:
-    """The chunks of a table, as many as one command stores."""
+    """The chunks of a table, in groups that one command stores."""
     chunks = [(files.HEADER, table.header)] if table.format is Format.CSV else []
     size = 0
     for part in table.parts:
@@ -143,7 +143,7 @@ def _group(table: TableParts) -> Iterator[tuple[tuple[int, bytes], ...]]:
 
 
 def _get_upload(tx: ReadTransaction, request: PageRequest, number: int) -> Job:
-    """The user's own table. Raises ``UnknownJob``."""
+    """The upload with this ID, if it is complete and the user's own. Raises ``UnknownJob``."""
     job = job_store.find_job(tx, number)
     if job is None or job.kind != "import" or job.created_by != request.user.id:
         raise UnknownJob(number)
@@ -172,12 +172,12 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
         _try(tx, job, msgspec.structs.replace(order, fields=fields, preset=preset), columns)
         for fields in guesses
     ]
-    # A column "Product" has numbers, or names.
+    # A column "Product" may have IDs or names: use the guess with which every row is valid.
     return next((one for one in drafts if not any(isinstance(row, Unusable) for row in one.rows)), drafts[-1])
 
 
 def _try(tx: ReadTransaction, job: Job, order: Import, columns: list[str]) -> Draft:
-    """The table with the order's fields of its columns."""
+    """The draft with the first rows, read with the order's fields."""
     error = _find_error(order.fields)
     part = files.find_part(tx, job, order, after=0)
     if error or part is None:
@@ -196,7 +196,7 @@ def _try(tx: ReadTransaction, job: Job, order: Import, columns: list[str]) -> Dr
 
 
 def _read_fields(request: PageRequest, columns: list[str]) -> tuple[str, ...] | None:
-    """The field of each column, as the form has it; None where it has none."""
+    """The field of each column in the form; None if the form does not have them."""
     if request.form.get("do", "") in ("show", "start"):
         fields = [request.form.get(f"column-{place}", "") for place in range(len(columns))]
         if not {*fields} <= {value for value, _label in _field_options(fields)}:
@@ -206,7 +206,7 @@ def _read_fields(request: PageRequest, columns: list[str]) -> tuple[str, ...] | 
 
 
 def _guess(columns: list[str], preset: str | None, *, is_loose: bool) -> tuple[str, ...]:
-    """The field of each column, by the names of the columns."""
+    """The field of each column, guessed from the names of the columns."""
     guessed = guess_fields(columns, uploads.preset_of(preset), is_loose=is_loose)
     return tuple(_to_option(field, name) for field, name in zip(guessed, columns, strict=True))
 
@@ -217,7 +217,7 @@ def _to_option(field: str | None, column: str) -> str:
 
 
 def _field_options(fields: tuple[str, ...] | list[str]) -> list[tuple[str, str]]:
-    """The choices for a column; what a preset keeps under another name is one of them."""
+    """The choices for a column, including the metadata names that a preset sets."""
     names = [(field, _label(field)) for field in PARSERS]
     others = [("activations", _("activations")), ("metadata", _("metadata (JSON)"))]
     kept = sorted({one for one in fields if one.startswith(METADATA) and len(one) <= _MAX_NAME})
@@ -235,7 +235,7 @@ def _find_error(fields: tuple[str, ...]) -> str:
 def _label(field: str) -> str:
     if field.startswith(METADATA):
         return _("metadata: %(name)s", name=field.removeprefix(METADATA))
-    # Only names from here are texts: others come from the form.
+    # Only known names are translated: others come from the form.
     is_known = field in PARSERS or field == "activations"
     return _(_LABELS.get(field, field.replace("_", " "))) if is_known else field
 

@@ -61,7 +61,7 @@ from keywright.search.statistics import RecentFigures
 from keywright.search.store import EventFilter
 
 _PAGE_SIZE = 50
-#: The most leases of a license that are shown, and the most periods that are closed.
+#: The most leases, and the most closed usage periods, that are read for a license's page.
 _MAX_LEASES, _MAX_PERIODS = 200, 24
 #: The longest fingerprint of a device.
 _MAX_FINGERPRINT = 256
@@ -74,9 +74,9 @@ class LicenseList(NamedTuple):
     page: Page
     names: Names
     suggestions: Names
-    #: None where the filter needs no search terms.
+    #: The lag of search terms; None if the filter uses none.
     lag: Lag | None
-    #: When the licenses were seen last, where that is what the list is about.
+    #: When the licenses were last seen; None unless the list is filtered or sorted by it.
     seen_at: Mapping[int, datetime] | None
 
 
@@ -123,7 +123,7 @@ class Licenses(
 
     @page("/{id:number}/try", methods=("POST",))
     def try_device(self, request: PageRequest) -> Response:
-        """A license, and whether a device would be let in now."""
+        """A license, and whether a device would be accepted now."""
         values = request.ask(lambda tx: _read_license(tx, request))
         inputs = Inputs(request.form)
         fingerprint = inputs.read("fingerprint", _parse_fingerprint) or ""
@@ -134,7 +134,7 @@ class Licenses(
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, request: PageRequest) -> Response:
-        """The whole key, after the event is recorded."""
+        """The full key, after the event is recorded."""
         license = get_license(request)
         shown: License = request.change(ShowKey(context=request.context, license=license.id))
         if request.is_from_script:
@@ -148,7 +148,7 @@ class Licenses(
 
 
 def _list_makers(tx: ReadTransaction) -> list[tuple[str, str]]:
-    """The choices of who made a license: users and API keys."""
+    """The users and API keys that may have made a license, as options with labels."""
     users = [(f"{license_filter.USER}{one.id}", one.name) for one in list_users(tx)]
     keys = [(str(one.id), _("API key %(name)s", name=one.name)) for one in list_api_keys(tx)]
     return users + keys
@@ -223,7 +223,7 @@ def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures
         try:
             found = _find_page(tx, request, filter_.search, figures)
         except InvalidParameters as refusal:
-            # Too many for this order.
+            # Too many licenses match to be sorted in this order.
             reasons = {name: explain(reason) for name, reason in refusal.reasons.items()}
             filter_ = msgspec.structs.replace(filter_, errors=reasons)
     return LicenseList(
@@ -265,7 +265,7 @@ def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
 
 
 def _option_values(filter_: Filter) -> Mapping[str, str]:
-    """The texts of the filter as its choices spell them: ``active`` where the address has ``3``."""
+    """The filter's texts as the values of its options: ``active`` where the address has ``3``."""
     search, chosen = filter_.search, dict(filter_.texts)
     if search.status is not None:
         chosen["status"] = Status(search.status).name.lower()
@@ -277,12 +277,14 @@ def _option_values(filter_: Filter) -> Mapping[str, str]:
 
 
 def _has_few(found: Page) -> bool:
-    """Whether all that match can be sorted by anything."""
+    """Whether the matching licenses are few enough to be sorted in any order."""
     return found.total is not None and not found.total_is_least and found.total <= MAX_COUNTED
 
 
 def _has_only_status(search: Search) -> bool:
-    """Whether nothing but the status is filtered, so that the counts of all licenses are the total."""
+    """Whether the usual conditions besides the status are absent, so that the counts of all licenses by
+    status may give the total.
+    """
     others = (
         search.product_id,
         search.order_id,

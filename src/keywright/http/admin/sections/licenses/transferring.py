@@ -1,4 +1,4 @@
-"""The transfers of a license to other customers: support sees them, cancels offers and undoes transfers."""
+"""Transfers of a license to other customers: support views them, cancels offers and undoes transfers."""
 
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ _STATES = {
 
 
 class ShownTransfer(NamedTuple):
-    """A transfer, with the names of its customers; the last one that was accepted can be undone."""
+    """A transfer, with the names of its customers. Only the last accepted one can be undone."""
 
     transfer: Transfer
     owner: str
@@ -60,7 +60,7 @@ def read_transfers(tx: ReadTransaction, request: PageRequest, license: License) 
 
 
 class Transferring:
-    """What support does about transfers."""
+    """Pages that cancel offers and undo transfers."""
 
     @page("/{id:number}/transfers/{transfer:number}/cancel", methods=("POST",), right=Right.CHANGE)
     def cancel_transfer(self, request: PageRequest) -> Response:
@@ -69,7 +69,7 @@ class Transferring:
 
     @page("/{id:number}/transfers/{transfer:number}/undo", methods=("POST",), right=Right.CHANGE)
     def undo_transfer(self, request: PageRequest) -> Response:
-        """Give the license back."""
+        """Return the license to its former customer."""
         return _decide(
             request, UndoTransfer, _("The license went back to its former customer. It has a new key.")
         )

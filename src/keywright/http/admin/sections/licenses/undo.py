@@ -1,4 +1,4 @@
-"""Undo changes of a license: the last one from its message, older ones from the history."""
+"""Undo changes of a license: the latest one from its message, older ones from the history."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from keywright.licensing.licenses.model import License, LicenseCommand, UpdateLi
 from keywright.licensing.undo.rules import RestoreLicense, UndoChanges, UndoEvent, Undone
 from keywright.licensing.undo.store import list_deleted
 
-#: After the last moment that a datetime can have.
+#: The end of the range of datetime, in seconds since 1970.
 _END = 253_402_300_800
 
 
@@ -33,11 +33,11 @@ _PAGE_SIZE = 50
 
 
 class Undo:
-    """Forms that undo changes, and deleted licenses."""
+    """Forms that undo changes, and the list of deleted licenses."""
 
     @page("/deleted", right=Right.CHANGE)
     def list_deleted(self, request: PageRequest) -> Response:
-        """Licenses that were deleted and can be restored, the last one first."""
+        """Deleted licenses that can be restored, the latest first."""
         before = [parse_number(request.query.get(name, "")) for name in ("at", "before")]
         position = (before[0], before[1]) if before[0] is not None and before[1] is not None else None
         return request.render("licenses/deleted.html", **request.ask(partial(_read_deleted, position)))
@@ -57,7 +57,7 @@ class Undo:
 
     @page("/{id:number}/undo/{at:number}", methods=("POST",), right=Right.CHANGE)
     def undo_changes(self, request: PageRequest) -> Response:
-        """Undo what the user has changed at a moment, in seconds since 1970."""
+        """Undo the changes that the user made at a time, in seconds since 1970."""
         at = request.path_params["at"]
         if at >= _END:
             raise NotFound("change")
@@ -75,7 +75,7 @@ class Undo:
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
     def undo_key(self, request: PageRequest) -> Response:
-        """Undo a change of the key, and of what was changed with it."""
+        """Undo a change of the key, and of the fields changed with it."""
         id = require_id(request.path_params["id"])
         back = f"/licenses/{id}"
         try:
@@ -126,7 +126,7 @@ def _undo(request: PageRequest, command: LicenseCommand) -> Response:
     except UnknownLicense:
         raise
     except (LicenseKeyTaken, OrderLineTaken) as refusal:
-        # It is still deleted.
+        # The license stays deleted.
         return request.redirect("/licenses/deleted", message_for(refusal).sentence, is_error=True)
     except Refusal as refusal:
         return request.redirect(back, message_for(refusal).sentence, is_error=True)
