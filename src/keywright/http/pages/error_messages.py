@@ -105,7 +105,7 @@ def _localize(value: str) -> str:
 
 
 class Message(NamedTuple):
-    """A message that a page shows in place of what was requested."""
+    """A message that is shown instead of the requested page."""
 
     status: int
     heading: str

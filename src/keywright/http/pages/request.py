@@ -53,7 +53,7 @@ class PageRequest:
         self.browser: BrowserSession = request.state.browser
         self.now = self.browser.now
         self.query = query
-        #: The form that was sent; empty unless ``is_post``.
+        #: The submitted form; empty unless ``is_post``.
         self.form = form
         #: The parameters in the path, converted: ``request.path_params["id"]``.
         self.path_params: Mapping[str, Any] = request.path_params

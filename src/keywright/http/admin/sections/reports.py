@@ -21,7 +21,7 @@ from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, list_names, names_of
 from keywright.search import projector, reports, reports_store
 
-#: The most products, and the most rows of other tables, on the page and in a CSV.
+#: The most products; the most rows of other tables on the page, and in a CSV file.
 _MAX_PRODUCTS, _MAX_SHOWN, _MAX_ROWS = 200, 20, 1_000
 #: The most refused licenses that are examined.
 _MAX_REFUSED = 2_000

@@ -1,1 +1,1 @@
-"""Licenses: the list and its filter, the page of one license, and what can be changed in one or in many."""
+"""Licenses: the list and its filter, the page of one license, and changes of one or many."""
