@@ -27,8 +27,8 @@ _PURPOSE = b"the values before a change in the pages: "
 #: The right that is needed to undo a change made by a user with this role.
 _RIGHT_OF = {Role.READER: Right.CHANGE, Role.SUPPORT: Right.CHANGE, Role.ADMINISTRATOR: Right.ADMINISTER}
 ONLY_ADMINISTRATORS = N_("Only administrators may undo this.")
-#: The longest encrypted text in a path, in characters: the path is stored in a cookie with the message, and a
-#: cookie may have 4 KB.
+#: The longest encrypted text in an address, in characters: the message's cookie contains the address, and may
+#: have 4 KB.
 _MAX_LENGTH = 1_800
 
 

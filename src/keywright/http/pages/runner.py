@@ -116,7 +116,7 @@ class Runner:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the latest writes to the database succeeded, so that changes are possible."""
+        """Whether changes are possible, judging by the latest attempt to write to the database."""
         return not self._storage.watch.writing.is_on
 
     async def run(self, work: Callable[[], Result], *, is_started: bool = False) -> Result:

@@ -63,7 +63,7 @@ class JobView(NamedTuple):
     taken_back_by: int | None
     #: The progress of an import, in words.
     outcomes: list[str]
-    #: For a completed batch of new licenses: how many were claimed and activated.
+    #: For an ended job that makes licenses: how many of them were claimed and activated.
     claims: ClaimCounts | None = None
 
     @property
