@@ -2,9 +2,12 @@
 
 import gzip
 import json
+import re
 import socket
+import zlib
 from contextlib import suppress
 from http.client import HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +163,26 @@ def test_a_compressed_body_is_not_taken(vendor: Client, program: Client, encodin
         sentence = "Compressed request bodies are not accepted. Send the body as it is."
         assert_refused(reply, sentence, code="rest_unsupported_encoding", status=415)
     assert program.counter(key) == 0
+
+
+def test_a_compressed_body_takes_no_memory(server: RunningServer, program: Client) -> None:
+    def most_memory() -> int:
+        """The most that the server has had in memory since the peak was reset, in KiB."""
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+
+    compressor = zlib.compressobj(level=9, wbits=31)
+    bomb = b"".join(compressor.compress(bytes(2**20)) for _ in range(48)) + compressor.flush()
+    assert len(bomb) < MOST_OF_STRANGERS
+    # proc(5): the peak begins anew with what is there now.
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
+    before = most_memory()
+    for _ in range(5):
+        assert (
+            program.post(core("activate", "x"), body=bomb, headers=JSON | {"Content-Encoding": "gzip"}).status
+            == 415
+        )
+    assert most_memory() - before < 16 * 1024
 
 
 def test_a_body_that_says_it_is_not_compressed_is_taken(vendor: Client) -> None:
