@@ -26,7 +26,6 @@ from tests.proving import record
 #: What else decides; nothing is asked of it here.
 OTHERS = (
     "core.parsing",
-    "jobs.commands",
     "licensing.unit_of_work",
     "licensing.queries",
     "engine.executor",

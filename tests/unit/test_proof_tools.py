@@ -98,6 +98,10 @@ def test_every_branch_of_the_modules_that_decide_is_run() -> None:
     assert {module: one.left for module, one in found.items() if not one.is_whole} == {}
 
 
+def test_every_measured_module_exists() -> None:
+    assert not [module for module in (*TESTS, *coverage.OTHERS) if not source_of(module).exists()]
+
+
 def test_a_branch_that_no_test_runs_is_found() -> None:
     found = coverage.run(("tests/unit/test_rules.py", "-k", "activate_takes_one_place"), (RULES,))
     coverage.write_down(found, "control: all tests but one are left out")
