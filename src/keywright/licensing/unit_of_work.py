@@ -79,8 +79,7 @@ class LicenseWork(UnitOfWork):
         self._licenses: dict[int, License] = {}
         self._loaded: dict[int, License] = {}
         self._ids: dict[str, int] = {}
-        #: By ID and key: licenses that got the key in this batch and lost it again, as before and after the
-        #: loss.
+        #: By ID and key: licenses that got and lost the key in this batch, as before and after the loss.
         self._replaced_keys: dict[tuple[int, str], tuple[License, License]] = {}
         #: By license and token: activations as they are now, and as they are in the database.
         self._activations: dict[int, dict[str, Activation]] = {}
@@ -192,9 +191,7 @@ class LicenseWork(UnitOfWork):
         return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
-        """Whether a license has this key now; only for keys that a command of the batch locks, or new
-        ones.
-        """
+        """Whether a license has this key now; only for new keys, and those that a command locks."""
         return key in self._ids
 
     def get_activation(self, license: License, token: str) -> Activation:
@@ -217,9 +214,7 @@ class LicenseWork(UnitOfWork):
         return self._activations.get(license.id, {})
 
     def is_emptied(self, license: License) -> bool:
-        """Whether this batch gives up all places of the license: active records in the database are
-        outdated.
-        """
+        """Whether this batch gives up all places of the license, and records in the database are outdated."""
         return license.id in self._emptied
 
     def list_active(self, license: License) -> list[Activation]:
@@ -244,9 +239,7 @@ class LicenseWork(UnitOfWork):
         self._ids[license.key] = license.id
 
     def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
-        """Record since when unseen devices are replaced, if the terms begin to require it or change the
-        days.
-        """
+        """Record since when unseen devices are replaced, if the terms begin to require it or change it."""
         old, new = terms_of(before), terms_of(after)
         is_changed = (old.when_full, old.unseen_days) != (new.when_full, new.unseen_days)
         if new.unseen_days is not None and is_changed:
@@ -276,9 +269,7 @@ class LicenseWork(UnitOfWork):
         self._activations.setdefault(activation.license_id, {})[activation.token] = activation
 
     def deactivate_all(self, license: License, ended: Iterable[Activation], now: datetime) -> None:
-        """Store a license whose places are all given up, and those of its loaded activations that this
-        ends.
-        """
+        """Store a license whose places are all given up, and its loaded activations that this ends."""
         self._emptied.setdefault(license.id, now)
         self._licenses[license.id] = license
         for one in ended:
