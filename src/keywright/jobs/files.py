@@ -1,6 +1,6 @@
-"""The files of jobs: what exports have written, tables to import, and lines that failed.
+"""Job files: exports, tables to import, and lines that failed to import.
 
-A CSV file's first line, with the names of its columns, is chunk 1.
+Chunk 1 of a CSV table is its header line.
 """
 
 import codecs
@@ -30,14 +30,14 @@ from keywright.provisioning.importers.uploads import Format, Part, ReadOptions
 from keywright.provisioning.store import find_words_for_products
 from keywright.search.filters import Search
 
-#: The number of licenses that are read at once for a file of keys.
+#: The number of licenses to read per query for a file of keys.
 _KEYS_AT_ONCE = 200
 #: The first columns of a table of licenses.
 COLUMNS = tuple(exporters.LICENSE[: exporters.LICENSE.index("source")])
 
 
 def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
-    """Lines of a file: one for each license, in this order."""
+    """The CSV lines of these licenses, in this order."""
     return exporters.to_csv(row[: len(COLUMNS)] for row in license_rows(tx, licenses))
 
 
@@ -62,9 +62,9 @@ def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
 
 
 def read_file(read: Read, job_id: int) -> Iterator[bytes]:
-    """The file, chunk by chunk, each read when it is needed.
+    """Yield the chunks of the file, each read on demand.
 
-    Raises ``UnknownJob``, ``FileGone``; the latter also when the file is deleted meanwhile.
+    Raises ``UnknownJob``, ``FileGone``; the latter also if the file is deleted while it is read.
     """
     job = read(partial(get_job_with_file, job_id=job_id))
     order = orders.order_of(job)
@@ -78,7 +78,7 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
 
 
 def read_keys(read: Read, job: Job, *, is_csv: bool) -> Iterator[bytes]:
-    """The licenses that a job made, as CSV; or their keys alone, one in a line."""
+    """Yield the licenses that a job generated: as CSV, or their keys only, one per line."""
     after_id = 0
     if is_csv:
         yield codecs.BOM_UTF8 + exporters.to_csv([COLUMNS])
@@ -99,12 +99,12 @@ def _read_made(tx: ReadTransaction, *, job_id: int, after_id: int, is_csv: bool)
 
 
 def keys_name(job: Job, *, is_csv: bool) -> str:
-    """The name of the file with the keys that a job made."""
+    """The name of the file with the keys that a job generated."""
     return f"license-keys-{job.id}-{job.created_at:%Y-%m-%d}.{'csv' if is_csv else 'txt'}"
 
 
 def file_name(job: Job) -> str:
-    """A name in ASCII, with the contents and the time of the order, and no text that a user typed."""
+    """An ASCII file name from the contents and the time of the order, without text that a user typed."""
     order = orders.order_of(job)
     if isinstance(order, orders.Import):
         return f"failed-lines-{job.created_at:%Y-%m-%d-%H%M}.{order.format}"
@@ -116,7 +116,7 @@ def file_name(job: Job) -> str:
 
 
 def _chunks(read: Read, job: Job, number: int, last: int) -> Iterator[bytes]:
-    """The chunks after the number, up to the last."""
+    """Yield the chunks after ``number``, up to ``last``."""
     while number < last:
         found = read(partial(find_chunk, job_id=job.id, after=number))
         if found is None:
@@ -136,7 +136,7 @@ def _words_of(search: Search) -> list[str]:
     if search.expiring_within_days is not None:
         words.append(f"expiring-in-{search.expiring_within_days}-days")
     words += _words_of_times(search)
-    # Not the tag, nor the order's ID: somebody typed them.
+    # Omit the tag and the order's ID: they are user input.
     words += ["order"] * (search.order_ref is not None) + ["tagged"] * (search.tag is not None)
     numbers = {
         "policy": search.policy_id,
@@ -162,20 +162,20 @@ def _words_of_times(search: Search) -> list[str]:
     return words
 
 
-#: The chunk that is a CSV file's first line.
+#: The number of the chunk with the header line of a CSV table.
 HEADER = 1
-#: A step has no further part when it has so many bytes.
+#: A step takes no further part once it has this many bytes.
 _STEP_BYTES = 64 * 1024
 
 
 def list_columns(tx: ReadTransaction, job: Job, order: Import) -> list[str]:
-    """The names of the table's columns that can have a field."""
+    """The names of the table's columns that can be mapped to a field."""
     header, first = _read_header(tx, job, order), find_part(tx, job, order, after=0)
     return uploads.list_columns(order.format, header, b"" if first is None else first.text)
 
 
 def read_options(tx: ReadTransaction, job: Job, order: Import) -> ReadOptions:
-    """The options to read the table with."""
+    """The options for reading the table."""
     given = uploads.fields_by_name(list_columns(tx, job, order), order.fields)
     keep = keeper_of(order.ip_addresses, order.keep_addresses_days, job.created_at)
     products = find_words_for_products(tx) if "product_id" in order.fields else {}
@@ -185,13 +185,13 @@ def read_options(tx: ReadTransaction, job: Job, order: Import) -> ReadOptions:
 
 
 def _read_header(tx: ReadTransaction, job: Job, order: Import) -> bytes:
-    """The first line of CSV; nothing for other tables, or if it was deleted."""
+    """The header line of a CSV table; empty for other formats, or if it was deleted."""
     found = job_store.find_chunk(tx, job.id, after=0) if order.format is Format.CSV else None
     return b"" if found is None else found[1]
 
 
 def find_part(tx: ReadTransaction, job: Job, order: Import, *, after: int) -> Part | None:
-    """The first part of the table after this line; its number of lines is not counted."""
+    """The first part of the table after this line; its lines are not counted."""
     start = max(after, HEADER) if order.format is Format.CSV else after
     found = job_store.find_chunk(tx, job.id, after=start)
     return None if found is None or found[0] > job_store.FAILED_LINES else Part(*found, 0)
@@ -200,7 +200,7 @@ def find_part(tx: ReadTransaction, job: Job, order: Import, *, after: int) -> Pa
 def build_step(
     tx: ReadTransaction, order: Import, job: Job, fields: dict[str, Any], amount: int
 ) -> ImportStep:
-    """The step that imports the next parts of the table, at most so many."""
+    """Build the step that imports the next parts of the table, at most ``amount``."""
     options, position = read_options(tx, job, order), job.position
     licenses: list[ImportedLicense] = []
     rejects: list[Unusable] = []

@@ -1,7 +1,7 @@
-"""Handle the commands about jobs.
+"""Handlers for commands about jobs.
 
-A step changes licenses and the job's position in one transaction: even if the server crashes, each license is
-changed once.
+A step changes licenses and the job's position in one transaction, so each license is changed exactly once
+even if the server crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,13 +56,14 @@ from keywright.provisioning.policies.store import group_by_terms
 from keywright.search.filters import Search
 from keywright.search.terms_store import newest_license
 
-#: The most jobs that may wait or run.
+#: The maximum number of jobs that wait or run.
 MAX_UNFINISHED = 100
-#: The most reasons for refusals that a job stores: what could not be taken back has to be looked at.
+#: The maximum number of refusal reasons that a job stores; an undo stores more, because what could not be
+#: undone needs attention.
 _MAX_MESSAGES, _MAX_MESSAGES_OF_OTHERS = {"take_back": 200}, 5
-#: The most chunks, or jobs, that are deleted at once.
+#: The maximum number of chunks, or jobs, to delete per transaction.
 _MAX_DELETED = 20
-#: The most notes about licenses that are deleted at once.
+#: The maximum number of notes about licenses to delete per transaction.
 _MAX_NOTES_DELETED = 500
 
 #: The handler of each change of one license.
@@ -114,7 +115,7 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
 
 
 def apply_policy(work: LicenseWork, command: ApplyPolicy) -> Job:
-    """Start to apply terms of a policy. Raises ``UnknownPolicy``, ``TooManyJobs``."""
+    """Start applying terms of a policy to its licenses. Raises ``UnknownPolicy``, ``TooManyJobs``."""
     policy = policy_handlers.get_policy(work.tx, command.policy_id, command.only_product_id)
     order = orders.Apply(
         policy_id=policy.id,
@@ -129,7 +130,7 @@ def apply_policy(work: LicenseWork, command: ApplyPolicy) -> Job:
 
 
 def cancel_job(work: LicenseWork, command: CancelJob) -> Job:
-    """End a job where it stands. Raises ``UnknownJob``, ``JobOver``."""
+    """End a job at its current position. Raises ``UnknownJob``, ``JobOver``."""
     job = job_store.lock_job(work.tx, command.job_id)
     if job is None:
         raise UnknownJob(command.job_id)
@@ -147,7 +148,7 @@ def fail_job(work: LicenseWork, command: FailJob) -> Job:
 
 
 def fetch_file(work: LicenseWork, command: FetchFile) -> Job:
-    """The job, if its file can be read. Raises ``UnknownJob``, ``FileGone``."""
+    """Record a download and return the job. Raises ``UnknownJob``, ``FileGone``."""
     job = files.get_job_with_file(work.tx, command.job_id)
     work.record_event(
         "job.file_fetched",
@@ -158,12 +159,12 @@ def fetch_file(work: LicenseWork, command: FetchFile) -> Job:
 
 
 def purge_job_file(work: LicenseWork, command: PurgeJobFile) -> int:
-    """Delete some chunks of a job's file; returns their number."""
+    """Delete some chunks of a job's file; return their number."""
     return job_store.delete_chunks(work.tx, command.job_id, limit=_MAX_DELETED)
 
 
 def purge_jobs(work: LicenseWork, command: PurgeJobs) -> int:
-    """Delete some jobs that ended long ago, and before that some of what they noted; returns their number."""
+    """Delete some notes of old jobs or, once none are left, some of these jobs; return the number deleted."""
     notes = job_store.delete_old_job_licenses(work.tx, command.before, limit=_MAX_NOTES_DELETED)
     return notes or job_store.delete_old_jobs(work.tx, command.before, limit=_MAX_DELETED)
 
@@ -190,7 +191,7 @@ def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
 
 
 def change_step(work: LicenseWork, step: ChangeStep) -> Job:
-    """Change some more licenses; count refusals and licenses that match no more. Raises ``StepOver``."""
+    """Change some more licenses; count refusals and licenses that no longer match. Raises ``StepOver``."""
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job
@@ -225,7 +226,7 @@ def _lock_claimed(work: LicenseWork, command: JobCommand) -> Job:
 
 
 def lock_step(work: LicenseWork, step: JobStep) -> Job:
-    """The job, locked; ended as stopped if the user who ordered it may no longer do so."""
+    """Lock the job; end it as stopped if the user or API key that ordered it is no longer allowed to."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
         raise StepOver
@@ -243,8 +244,8 @@ def lock_step(work: LicenseWork, step: JobStep) -> Job:
 
 
 def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
-    """The reason why the user, or the API key, that ordered the job could not order it now. A job of
-    neither goes on.
+    """Why the user or API key that ordered the job could not order it now, else None. A job ordered by
+    neither continues.
     """
     api_key_id = orders.api_key_of(job)
     if api_key_id is not None:
@@ -253,7 +254,7 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
         return "The API key that ordered it was revoked." if is_revoked else None
     if not job.created_by:
         return None
-    # Locked: after a user has been disabled, no step can still commit.
+    # Locked, so that no step can commit after the user is disabled.
     user = share_user(work.tx, job.created_by)
     if user is None:
         return "The user who ordered it is not there any more."
@@ -264,7 +265,7 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
 
 
 def _right_for(work: LicenseWork, order: Order) -> Right:
-    """The right that ordering this needs now."""
+    """The right needed now to order this."""
     earlier = job_store.find_job(work.tx, order.job_id) if isinstance(order, TakeBack) else None
     return orders.right_for(order) if earlier is None else orders.right_to_take_back(orders.order_of(earlier))
 
@@ -272,7 +273,7 @@ def _right_for(work: LicenseWork, order: Order) -> Right:
 def save_progress(
     work: LicenseWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
-    """The job after a step, saved; with the first reasons for refusals."""
+    """Save the job after a step, with the first reasons for refusals."""
     messages = job.messages
     most = _MAX_MESSAGES.get(job.kind, _MAX_MESSAGES_OF_OTHERS)
     if refusals and job.refused < most:
@@ -292,7 +293,7 @@ def save_progress(
 
 
 def end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
-    """The job in the state in which it ends, saved."""
+    """End the job in this state, and record that."""
     job = replace(job, state=state, finished_at=command.context.now, claimed_by=None, claimed_until=None)
     job_store.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
@@ -301,7 +302,7 @@ def end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: 
 
 
 def join_lines(*texts: str | None) -> str:
-    """The texts that there are, one in a line."""
+    """The texts that are not empty, one per line."""
     return "\n".join(text for text in texts if text)
 
 
@@ -309,7 +310,7 @@ def join_lines(*texts: str | None) -> str:
 
 
 def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
-    """The licenses that no longer match. They are locked, so every acknowledged change is seen."""
+    """The IDs of licenses that no longer match. They are locked, so all acknowledged changes are visible."""
     search = orders.search_of(job)
     if search is None:
         return set()
@@ -321,7 +322,7 @@ def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
 
 
 def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
-    """Change one license; returns the reason if that is refused."""
+    """Change one license; return the reason if the change is refused, else None."""
     try:
         if isinstance(command, UpdateLicense):
             license = work.get_license(command)

@@ -1,4 +1,4 @@
-"""Handle the commands about imports of tables: upload one, order its import, import its licenses in steps."""
+"""Handlers for importing tables: upload a table, order its import, import its licenses in steps."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _KIND = "import"
 
 
 def start_upload(work: LicenseWork, command: StartUpload) -> Job:
-    """Create a draft without lines. It has ended, so no worker sees it, and it is deleted like any job."""
+    """Create an empty draft. It counts as ended, so that workers ignore it and it is purged like any job."""
     now, by, origin = command.context.now, command.context.by or 0, command.context.origin
     job_store.discard_drafts(work.tx, by)
     order = orders.parse_order(StartJob(context=command.context, kind=_KIND, parameters=command.order))
@@ -57,7 +57,7 @@ def add_to_upload(work: LicenseWork, command: AddToUpload) -> Job:
 
 
 def start_import(work: LicenseWork, command: StartImport) -> Job:
-    """Let a draft be a job that waits. Raises ``UnknownJob``, ``FileGone``, ``TooManyJobs``."""
+    """Turn a draft into a waiting job. Raises ``UnknownJob``, ``FileGone``, ``TooManyJobs``."""
     job = _lock_draft(work, command, command.job_id)
     if job.total is None or not job_store.has_chunks(work.tx, job.id):
         raise FileGone
@@ -80,7 +80,7 @@ def start_import(work: LicenseWork, command: StartImport) -> Job:
 
 
 def import_step(work: LicenseWork, step: ImportStep) -> Job:
-    """Import some more licenses, and keep the lines that cannot be used. Raises ``StepOver``."""
+    """Import some more licenses, and store the unusable lines. Raises ``StepOver``."""
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job
@@ -95,7 +95,7 @@ def import_step(work: LicenseWork, step: ImportStep) -> Job:
     if step.rejects:
         number = job_store.FAILED_LINES + step.next_position
         job_store.save_chunks(work.tx, job.id, [(number, step.rejects)])
-    # The first chunk may be the names of the columns, which the next step needs.
+    # The first chunk may be the header line, which the next step needs.
     first = HEADER if step.is_last else HEADER + 1
     job_store.delete_parts(work.tx, job.id, first, step.next_position)
     amount = len(licenses) + len(step.reasons)
@@ -103,7 +103,7 @@ def import_step(work: LicenseWork, step: ImportStep) -> Job:
 
 
 def _lock_draft(work: LicenseWork, command: Command, job_id: int) -> Job:
-    """The draft, if it is this user's."""
+    """Lock the draft. Raises ``UnknownJob`` if it is not this user's."""
     job = job_store.lock_job(work.tx, job_id)
     if job is None or job.state is not JobState.DRAFT or job.created_by != (command.context.by or 0):
         raise UnknownJob(job_id)

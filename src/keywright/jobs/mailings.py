@@ -1,8 +1,8 @@
-"""Plan the next step of a job that mails customers: a notice, or their license files.
+"""Plan the next step of a job that mails customers a notice or their license files.
 
-A job about license files first makes them, by license: each step stores a part of the job's file for each
-license, and a license with many devices has several parts. Then it mails them, by customer: positions below 0
-count customers.
+A license-file job first makes the files, in the order of licenses: each step stores one part of the job's
+file per license, and a license with many devices has several parts. Then it mails them, in the order of
+customers: positions below 0 encode customer IDs.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from keywright.licensing.updates.store import NOTICES
 from keywright.provisioning.releases.notices import find_affects
 from keywright.signing.commands import MakeLicenseFile
 
-#: What the parts in one mail come to at most, in bytes, unless a single one is larger.
+#: The maximum size of the parts in one mail, in bytes; a single part may be larger.
 _MAIL_BYTES = 400_000
 _CUSTOMERS_PER_STEP = 25
 
@@ -62,7 +62,7 @@ def _files_step(
         devices = mailings_store.list_devices(tx, license_id, after_device=first, limit=size + 1)
         if files and len(files) + len(devices) > size:
             break
-        # Without a device: the terms decide whether there is a file that fits every one.
+        # Without a device, the terms decide whether there is a file for any device.
         tokens: list[str | None] = [token for _, token in devices[:size]]
         files += [_make(order, fields, license_id, token) for token in tokens or [None] * (not part)]
         position = license_id * PARTS
@@ -97,7 +97,7 @@ def _make(order: MakeFiles, fields: dict[str, Any], license_id: int, token: str 
 
 
 def _mail_step(tx: ReadTransaction, job: Job, fields: dict[str, Any]) -> MailFilesStep:
-    """Each customer gets few mails, with parts up to a size."""
+    """Group each customer's parts into mails of limited size."""
     owners = mailings_store.list_owners(tx, after_id=-1 - job.position, limit=_CUSTOMERS_PER_STEP)
     mails, unreachable, room = list[tuple[int, list[int]]](), set[int](), 0
     for customer_id, number, size, has_address in mailings_store.list_parts_of(tx, job.id, owners):

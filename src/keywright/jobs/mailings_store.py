@@ -1,4 +1,4 @@
-"""Statements about license files for everybody: which licenses and devices get one, and to whom they go."""
+"""SQL for license-file jobs: which licenses and devices get a file, and which customers receive it."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses.model import Status
 
-#: A license has at most so many parts of a file: its ID is below 2**53, the number of a part below 2**63.
+#: The maximum number of parts per license: license IDs are below 2**53, part numbers below 2**63.
 PARTS = 1024
 _COLUMNS, _chunks, _places = licenses.c, job_file_chunks.c, activations.c
 _HOLDS_PLACE = _places.deactivated_at.is_(None)
@@ -52,7 +52,7 @@ _PARTS = Lookup(
 
 
 class FilesPreview(Struct, frozen=True):
-    """What a job would make files for now, at most: what the terms allow is looked at when they are made."""
+    """What a job would make files for now, at most: terms are checked only when a file is made."""
 
     total: Annotated[int, about("The licenses.", 130)]
     licenses: Annotated[int, about("Those that are neither disabled, inactive nor expired.", 120)]
@@ -64,7 +64,7 @@ class FilesPreview(Struct, frozen=True):
 
 
 def preview(tx: ReadTransaction, product_id: int | None, now: datetime) -> FilesPreview:
-    """Count the licenses of a product, or all. Slow where there are very many."""
+    """Count the licenses of a product, or all. Slow for very many licenses."""
     is_meant = () if product_id is None else (_COLUMNS.product_id == product_id,)
     is_good = and_(
         _COLUMNS.status.not_in((Status.DISABLED.value, Status.INACTIVE.value)),
@@ -86,7 +86,7 @@ def preview(tx: ReadTransaction, product_id: int | None, now: datetime) -> Files
 def list_license_ids(
     tx: ReadTransaction, product_id: int | None, *, after_id: int, last_id: int, limit: int
 ) -> Sequence[int]:
-    """The next licenses of a product, or of all, by their IDs."""
+    """The next license IDs of a product, or of all products, in ascending order."""
     query = select(_COLUMNS.id).where(_COLUMNS.id > after_id, _COLUMNS.id <= last_id)
     if product_id is not None:
         query = query.where(_COLUMNS.product_id == product_id)
@@ -116,6 +116,6 @@ def list_parts_of(tx: ReadTransaction, job_id: int, customer_ids: Collection[int
 
 
 def find_parts(tx: ReadTransaction, job_id: int, numbers: Collection[int]) -> list[bytes]:
-    """Those of these parts of a job's file that exist, in their order."""
+    """The existing ones of these parts of a job's file, in ascending order."""
     rows = sorted(set(_PARTS.find_rows(tx.connection, numbers, job_id=job_id)))
     return [tx.key_ring.unseal(sealed, chunk_associated_data(job_id, number)) for number, sealed in rows]

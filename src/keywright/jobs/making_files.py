@@ -1,5 +1,5 @@
-"""Make a license file for every license and device that may have one, and mail them to the customers: for a
-vendor whose server will go.
+"""Make a license file for every license and device that may have one, and mail them to the customers: for
+vendors who will shut down their server.
 """
 
 from collections import Counter
@@ -29,12 +29,12 @@ from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.handlers import load_keys, make_license_file
 from keywright.signing.model import LoadedKeys
 
-#: Why a file of a license does not name all of its devices.
+#: Why some devices of a license get no file.
 _CUT = "it has too many devices; its newest ones have no file, make one for each of them that needs one"
 
 
 class PreviewFiles(Query, frozen=True, kw_only=True):
-    """What a job would make files for, of this product or of all."""
+    """What a job would make files for, for this product or all products."""
 
     cost = Cost.LIST
 
@@ -43,8 +43,8 @@ class PreviewFiles(Query, frozen=True, kw_only=True):
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the job's file: a license file, and what it is for. ``activation_id`` is None for one that
-    fits every device, ``valid_until`` for one without an end.
+    """A line of the job's file: a license file, and what it is for. ``activation_id`` is None if it fits any
+    device, ``valid_until`` if it never expires.
     """
 
     license_id: int
@@ -59,7 +59,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The file name."""
         place = "" if self.activation_id is None else f"-{self.activation_id}"
         return f"license-{self.license_id}{place}.txt"
 
@@ -76,7 +76,7 @@ def preview(read: Any, query: PreviewFiles) -> FilesPreview:
 def find_files(
     tx: ReadTransaction, job_id: int, parts: Collection[int], customer_id: int
 ) -> list[StoredFile]:
-    """Those of the files in these parts that still help the customer: the license has its owner and its key,
+    """The files in these parts that are still useful to the customer: the license has the same owner and key,
     and is not disabled.
     """
     lines = mailings_store.find_parts(tx, job_id, parts)
@@ -91,7 +91,7 @@ def find_files(
 
 
 def files_step(work: LicenseWork, step: FilesStep) -> Job:
-    """Make some more files. Raises ``StepOver``."""
+    """Make some more license files. Raises ``StepOver``."""
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job
@@ -121,7 +121,7 @@ def files_step(work: LicenseWork, step: FilesStep) -> Job:
 def _make(
     work: LicenseWork, commands: Iterable[MakeLicenseFile], keys: LoadedKeys
 ) -> tuple[list[StoredFile], str]:
-    """The files of a license; and why there are none."""
+    """The files of a license, and the last reason for refusing one."""
     files, reason = list[StoredFile](), ""
     for command in commands:
         try:
@@ -170,7 +170,7 @@ def mail_step(work: LicenseWork, step: MailFilesStep) -> Job:
 def _count(
     work: LicenseWork, step: FilesStep | MailFilesStep, job: Job, counts: Counter[str], places: dict[str, int]
 ) -> Job:
-    """The job with what its steps came to, saved; its last step puts that into words."""
+    """Save the job with the counts so far; on its last step, summarize them in its messages."""
     parameters = orders.parameters_of(job)
     outcomes = Counter(parameters.outcomes) + counts
     job = replace(job, parameters=asdict(replace(parameters, outcomes=dict(outcomes) | places)))

@@ -1,4 +1,4 @@
-"""Jobs, and the commands about them."""
+"""Jobs and their commands."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -17,21 +17,21 @@ from keywright.signing.commands import MakeLicenseFile
 class JobState(StrEnum):
     """The state of a job."""
 
-    #: A table was uploaded, and its import is not ordered yet. No worker sees it, and no list.
+    #: A table was uploaded, but its import is not ordered yet. Workers and lists ignore it.
     DRAFT = "draft"
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
-    #: The user who ordered it may no longer do that.
+    #: The user or API key that ordered it is no longer allowed to.
     STOPPED = "stopped"
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Long work in steps: ``done`` of ``total`` (None if it was not counted), ``refused`` of which met a
-    refusal; ``position`` is where the next step begins, ``messages`` states, line by line, why it failed and
-    what it skipped.
+    """Background work in steps. ``done`` of ``total`` items (None if not counted) are processed, of which
+    ``refused`` failed. ``position`` is where the next step begins; ``messages`` contains, one per line, why
+    the job failed and what it skipped.
     """
 
     id: int
@@ -52,7 +52,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class StartJob(Command, frozen=True, kw_only=True):
-    """Start a job; ``orders.start_command`` makes this. ``total`` is None if unknown."""
+    """Start a job; built by ``orders.start_command``. ``total`` is None if unknown."""
 
     kind: str
     parameters: Mapping[str, Any]
@@ -60,8 +60,8 @@ class StartJob(Command, frozen=True, kw_only=True):
 
 
 class ApplyPolicy(Command, frozen=True, kw_only=True):
-    """Start a job that gives the licenses of a policy these members of its terms; with ``overwrite``, also
-    where they were set by hand.
+    """Start a job that copies the named terms of a policy to its licenses; with ``overwrite``, also where
+    they were set by hand.
     """
 
     policy_id: int
@@ -71,15 +71,15 @@ class ApplyPolicy(Command, frozen=True, kw_only=True):
 
 
 class GetJob(Query, frozen=True, kw_only=True):
-    """The job with this id; with ``only_product_id``, of those for that product."""
+    """Get a job; with ``only_product_id``, only if it is for that product."""
 
     job_id: int
     only_product_id: int | None = None
 
 
 class StartUpload(Command, frozen=True, kw_only=True):
-    """Keep a table for an import, as a draft; earlier drafts of the same user are over. ``order`` is that of
-    an import as far as it is known.
+    """Create a draft for a table to import; earlier drafts of the same user are discarded. ``order`` is the
+    import order with what is known so far.
     """
 
     cost = Cost.ALONE
@@ -88,8 +88,8 @@ class StartUpload(Command, frozen=True, kw_only=True):
 
 
 class AddToUpload(Command, frozen=True, kw_only=True):
-    """Add parts to a table, by the number of their first lines; ``total`` are the licenses of a table that is
-    complete.
+    """Add parts to a table, keyed by the numbers of their first lines. ``total`` is the number of licenses,
+    given once the table is complete.
     """
 
     cost = Cost.ALONE
@@ -107,13 +107,13 @@ class StartImport(Command, frozen=True, kw_only=True):
 
 
 class CancelJob(Command, frozen=True, kw_only=True):
-    """Stop a job; the steps that were done stay done."""
+    """Stop a job; completed steps are kept."""
 
     job_id: int
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
-    """A command that only the worker that has claimed the job may give."""
+    """A command that only the worker holding the claim on the job may issue."""
 
     job_id: int
     claimed_by: str
@@ -126,7 +126,7 @@ class FailJob(JobCommand, frozen=True, kw_only=True):
 
 
 class JobStep(JobCommand, frozen=True, kw_only=True):
-    """The next step of a job at ``position``; with ``is_last``, the job is then done."""
+    """The step of a job at ``position``; with ``is_last``, it completes the job."""
 
     cost = Cost.STEP
 
@@ -141,7 +141,7 @@ class GenerateStep(JobStep, frozen=True, kw_only=True):
 
 
 class ChangeStep(JobStep, frozen=True, kw_only=True):
-    """Change some more licenses, given by id, up to ``last_id``."""
+    """Change some more licenses, given by ID, up to ``last_id``."""
 
     changes: tuple[LicenseCommand, ...]
     last_id: int
@@ -158,7 +158,7 @@ class ChangeStep(JobStep, frozen=True, kw_only=True):
 
 
 class ExportStep(JobStep, frozen=True, kw_only=True):
-    """Store another chunk of a file, with ``amount`` licenses up to ``last_id``."""
+    """Store another chunk of a file: ``amount`` licenses, up to ``last_id``."""
 
     chunk: bytes
     amount: int
@@ -166,8 +166,8 @@ class ExportStep(JobStep, frozen=True, kw_only=True):
 
 
 class ImportStep(JobStep, frozen=True, kw_only=True):
-    """Import some more licenses of a table; ``reasons`` are why others of these lines cannot be used, and
-    ``rejects`` are those lines, to be mended. ``next_position`` is the last part of the table in this step.
+    """Import some more licenses of a table. ``rejects`` are the unusable lines of these parts, for
+    correction, and ``reasons`` why they are unusable. ``next_position`` is the last part in this step.
     """
 
     command: ImportLicenses
@@ -182,8 +182,8 @@ class ImportStep(JobStep, frozen=True, kw_only=True):
 
 
 class NotifyCustomers(Command, frozen=True, kw_only=True):
-    """Start a job that mails a notice to the customers with an affected device. ``total`` is their number, if
-    they were counted.
+    """Start a job that mails a notice to the customers with an affected device. ``total`` is the number of
+    customers, if counted.
     """
 
     notice_id: int
@@ -192,7 +192,7 @@ class NotifyCustomers(Command, frozen=True, kw_only=True):
 
 
 class NotifyStep(JobStep, frozen=True, kw_only=True):
-    """Mail a notice to the owners of these licenses, up to ``last_id``, who have an affected device now."""
+    """Mail a notice to the owners of these licenses who have an affected device now, up to ``last_id``."""
 
     notice_id: int
     license_ids: tuple[int, ...]
@@ -200,9 +200,9 @@ class NotifyStep(JobStep, frozen=True, kw_only=True):
 
 
 class FilesStep(JobStep, frozen=True, kw_only=True):
-    """Make some more license files; those of one license follow each other. ``after_device`` is the
-    device after which the last license goes on, 0 where all its files are made; ``cut`` are the licenses
-    with more devices than the job's file has room for.
+    """Make some more license files, grouped by license. ``after_device`` is the device after which the next
+    step continues the last license, 0 if that license is complete; ``cut`` are the licenses with more devices
+    than the job's file has room for.
     """
 
     files: tuple[MakeLicenseFile, ...]
@@ -222,8 +222,8 @@ class FilesStep(JobStep, frozen=True, kw_only=True):
 
 
 class MailFilesStep(JobStep, frozen=True, kw_only=True):
-    """Mail the files of some more customers: to each, the parts of the job's file with these numbers.
-    ``unreachable`` are customers with files who have no address.
+    """Mail license files to some more customers: ``mails`` are pairs of a customer ID and the numbers of
+    parts of the job's file. ``unreachable`` counts customers with files but no address.
     """
 
     mails: tuple[tuple[int, tuple[int, ...]], ...]
@@ -232,19 +232,19 @@ class MailFilesStep(JobStep, frozen=True, kw_only=True):
 
 
 class FetchFile(Command, frozen=True, kw_only=True):
-    """Record that a user downloads the file of a job, with all its license keys."""
+    """Record that a user downloads a job's file, which contains license keys."""
 
     job_id: int
 
 
 class FetchKeys(Command, frozen=True, kw_only=True):
-    """Record that the user who ordered a job downloads the license keys that it made."""
+    """Record that the user who ordered a job downloads the license keys that it generated."""
 
     job_id: int
 
 
 class PurgeJobFile(Command, frozen=True, kw_only=True):
-    """Delete some chunks of the file of a job."""
+    """Delete some chunks of a job's file."""
 
     job_id: int
 

@@ -1,4 +1,4 @@
-"""Mail a notice to exactly the customers with an affected device, each once."""
+"""Mail a notice once to each customer with an affected device."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ _WITHDRAWN = "The notice is not published any more."
 
 
 class PreviewNotice(Query, frozen=True, kw_only=True):
-    """Who would be notified now."""
+    """The customers who would be notified now."""
 
     cost = Cost.LIST
 
@@ -43,13 +43,13 @@ def get_notice(tx: ReadTransaction, notice_id: int, only_product_id: int | None 
 
 
 def preview(read: Any, query: PreviewNotice) -> Preview:
-    """Who has an affected device now. Raises ``NotFound``."""
+    """The customers with an affected device now. Raises ``NotFound``."""
     notice = get_notice(read.tx, query.notice_id, query.only_product_id)
     return store.preview(read.tx, notice, find_affects(read.tx, notice))
 
 
 def list_recipients(read: Any, query: ListRecipients) -> ItemPage[Recipient]:
-    """A page of those who were notified. Raises ``NotFound``."""
+    """A page of the notified customers. Raises ``NotFound``."""
     get_notice(read.tx, query.notice_id)
     return store.list_recipients(read.tx, query.notice_id, query.paging)
 
@@ -66,7 +66,7 @@ def notify_customers(work: LicenseWork, command: NotifyCustomers) -> Job:
 
 
 def notify_step(work: LicenseWork, step: NotifyStep) -> Job:
-    """Queue some more mails; the job fails once the notice is not published. Raises ``StepOver``."""
+    """Queue some more mails; fail the job if the notice is no longer published. Raises ``StepOver``."""
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job

@@ -1,4 +1,4 @@
-"""The orders that jobs carry out, and why a license is not changed, in words."""
+"""The orders that jobs carry out, and the reasons why a license is not changed."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -79,8 +79,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Change the licenses with these ids, or those that match a search and exist when it is ordered.
-    ``is_from_now`` is where an extension begins; with ``zone``, it is by months of this time zone.
+    """Change the licenses with these IDs, or those that match a search and exist at the time of the order.
+    With ``is_from_now``, an extension begins now; with ``zone``, it is in months of this time zone.
     """
 
     what: What
@@ -98,18 +98,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Write the licenses with these ids, or those that match a search, to a file."""
+    """Write the licenses with these IDs, or those that match a search, to a file."""
 
     license_ids: _Selected | None = None
     search: Search | None = None
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Import the licenses of an uploaded table: the field of each of its columns, in their order (see
-    ``uploads.fields_by_name``), and the preset whose words it has. Settings define what is kept of addresses.
-    Days without a time are of the time zone.
+    """Import the licenses of an uploaded table. ``fields`` has the field of each column, in order (see
+    ``uploads.fields_by_name``), ``preset`` names the preset whose vocabulary the table uses. The settings
+    determine what is kept of addresses. Dates without a time are in the time zone.
 
-    Columns have no names here: a table without them may have a license key in its first line.
+    Column names are not stored here: the first line of a table without a header may contain a license key.
     """
 
     file_name: Annotated[str, msgspec.Meta(max_length=200)]
@@ -122,8 +122,8 @@ class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give the licenses of a policy, which the search finds, these members of its terms, as they were when it
-    was ordered; with ``overwrite``, also where they were set by hand.
+    """Copy these terms of a policy, as of the order, to its licenses, which the search finds; with
+    ``overwrite``, also where they were set by hand.
     """
 
     policy_id: _Number
@@ -134,13 +134,13 @@ class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class TakeBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Undo what another job has done, for each license that is still as that job left it."""
+    """Undo another job for each license that is still as that job left it."""
 
     job_id: _Number
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Mail a notice to the customers with an affected device of its product, which the search has."""
+    """Mail a notice to the customers with an affected device of its product; the search names the product."""
 
     notice_id: _Number
     search: Search
@@ -148,8 +148,9 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class MakeFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make a license file for each license and device that may have one, and mail them to the customers. They
-    are good until ``ends_at``, or for as long as the license is. The search names a product, or nothing.
+    """Make a license file for each license and device that may have one, and with ``is_mailed``, mail them to
+    the customers. They are valid until ``ends_at``, or as long as the license. The search names a product, or
+    is empty.
     """
 
     alg: SignatureAlg
@@ -161,7 +162,7 @@ class MakeFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack | Notify | MakeFiles
 
-#: The order of each kind of job.
+#: The order type for each kind of job.
 KINDS: dict[str, type[Order]] = {
     "generate": Generate,
     "change": Change,
@@ -177,31 +178,32 @@ _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The parameters that are stored with a job: the order, its author, and the last license at that time;
-    of an import, also its outcomes so far.
+    """The parameters stored with a job: the order, its author, and the ID of the newest license at that time;
+    for some kinds, also the outcomes so far.
     """
 
     order: dict[str, Any]
     actor: str
     ip_address: str
     last_license_id: int
-    #: How many licenses met each verdict, how many activations each (``activation.new``), how many oddities
-    #: of each code there were (``odd.over_limit``), and the number of the last chunk of lines that failed.
+    #: Of an import: the number of licenses per verdict, of activations per verdict (``activation.new``), of
+    #: oddities per code (``odd.over_limit``), and the last part with lines that failed. Of license files: the
+    #: counts of its steps, and where they are (``after_device``, ``last_part``).
     outcomes: dict[str, int] = {}
-    #: The job that takes back what this one did.
+    #: The ID of the job that undoes this one.
     taken_back_by: int | None = None
-    #: Whether the keys that it made were downloaded.
+    #: Whether the keys that it generated were downloaded.
     are_keys_fetched: bool = False
 
 
 def start_command(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
-    """The command that starts a job. ``total`` is the number of licenses, if they were counted."""
+    """Build the command that starts a job. ``total`` is the number of licenses, if counted."""
     parameters = msgspec.to_builtins(order)
     return StartJob(kind=_KIND_OF[type(order)], parameters=parameters, total=total, **command_fields)
 
 
 def parse_order(command: StartJob) -> Order:
-    """The order in a command. Raises ``InvalidParameters``."""
+    """Parse the order in a command. Raises ``InvalidParameters``."""
     if command.kind not in KINDS:
         raise InvalidParameters({"kind": "there is no such kind of job"})
     try:
@@ -226,25 +228,25 @@ def order_of(job: Job) -> Order:
 
 
 def search_of(job: Job) -> Search | None:
-    """The search for the job's licenses; None where they were selected, or are to be generated."""
+    """The search for the job's licenses; None if its order has none."""
     found = parameters_of(job).order.get("search")
     return None if found is None else msgspec.convert(found, Search)
 
 
 def origin_of(job: Job) -> Origin:
-    """The origin of the order, and so of all that the job does."""
+    """The origin of the order, and therefore of everything the job does."""
     kept = parameters_of(job)
     return Origin(kept.actor, kept.ip_address, "")
 
 
 def api_key_of(job: Job) -> int | None:
-    """The number of the API key that ordered the job; None for a user."""
+    """The ID of the API key that ordered the job; None if a user did."""
     kind, _, number = parameters_of(job).actor.partition(":")
     return int(number) if kind == "api_key" and number.isdigit() else None
 
 
 def count_licenses(order: Order, total: int | None) -> int | None:
-    """The number of licenses that an order is about, None if unknown."""
+    """The number of licenses an order affects, None if unknown."""
     if isinstance(order, Generate):
         return order.amount
     if isinstance(order, Change | Export) and order.license_ids is not None:
@@ -253,8 +255,8 @@ def count_licenses(order: Order, total: int | None) -> int | None:
 
 
 def right_for(order: Order) -> Right:
-    """The right that ordering this needs: deleting many, and exporting or making files for all, is for
-    administrators.
+    """The right needed to order this: deleting many licenses, and exporting or making files for a search,
+    are for administrators.
     """
     if isinstance(order, Change) and order.what is What.DELETE:
         return Right.ADMINISTER
@@ -263,8 +265,8 @@ def right_for(order: Order) -> Right:
 
 
 def right_to_take_back(order: Order) -> Right:
-    """The right that taking such a job back needs: that of the job, or that of deleting the licenses that it
-    made or restored.
+    """The right needed to undo a job with this order. Undoing a generation (which deletes its licenses), a
+    deletion, an undo or the application of terms is for administrators.
     """
     is_deletion = isinstance(order, Change) and order.what is What.DELETE
     is_large = is_deletion or isinstance(order, Generate | TakeBack | Apply)
@@ -306,7 +308,7 @@ _REASONS: dict[type[Refusal], str] = {
 
 
 def reason_of(refusal: Refusal) -> str:
-    """Why the license is not changed."""
+    """Why the license is not changed, as a clause."""
     if isinstance(refusal, SetByHand):
         return refusal.fill("it was set by hand ({fields_in_words})")
     if isinstance(refusal, ChangedSince):

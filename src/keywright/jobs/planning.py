@@ -1,4 +1,4 @@
-"""Plan the next step of a job, outside the desk; show what an order would change."""
+"""Plan the next step of a job, outside the desk; preview what an order would change."""
 
 from collections import Counter, deque
 from collections.abc import Collection, Set
@@ -46,7 +46,7 @@ from keywright.search.license_pages import find_matching_ids
 from keywright.search.scan_store import find_among
 from keywright.search.terms_store import list_states
 
-#: The field of a license that must equal each field of a search.
+#: The fields of a search that must equal a field of the license.
 _FIELDS = {
     "license_id": "id",
     "status": "status",
@@ -57,20 +57,20 @@ _FIELDS = {
     "made_by": "created_by",
     "external_id": "external_id",
 }
-#: The fields of a search that are no condition, or that are ignored (see ``find_unmatched``).
+#: The fields of a search that are not conditions, or are ignored (see ``find_unmatched``).
 NOT_COMPARED = frozenset({"order", "term", "is_prefix"})
 
 
 def find_unmatched(
     tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
 ) -> set[int]:
-    """The ids of those licenses, found earlier, that no longer match the search. ``now`` is the moment from
-    which an expiry is counted.
+    """The IDs of those licenses, found earlier, that no longer match the search. Expiries are relative to
+    ``now``.
 
-    This compares the fields as given, and whether there is any record of an activation. What other tables
-    hold (tags, when a license was seen, what a job has changed, which user made it) is read again. The terms
-    of a search (a token, a label, an address) are ignored: a license has them for as long as it has its
-    activations, and one that was deleted in the last seconds is no reason to leave the license out.
+    This compares the fields of the given licenses, and whether any activation is recorded. Data in other
+    tables (tags, when a license was seen, what a job changed, which user created it) is read again. Search
+    terms (a token, a label, an address) are ignored: a license has them as long as it has its activations,
+    and an activation deleted in the last seconds is no reason to omit the license.
     """
     used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
     recorded = _find_recorded(tx, search, licenses, now)
@@ -84,8 +84,8 @@ def find_unmatched(
 def _find_recorded(
     tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
 ) -> Set[int]:
-    """Those for which other tables have what the search asks for. What they hold is never waiting in memory
-    to be written.
+    """The IDs of those that match the search in other tables, which are never buffered in memory before they
+    are written.
     """
     numbers = {one.id for one in licenses}
     asked = Search(
@@ -98,7 +98,7 @@ def _find_recorded(
 
 
 def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
-    """Those that were ever activated; the counter includes activations that are not written yet."""
+    """The IDs of those ever activated; the counter includes activations that are not written yet."""
     states = list_states(tx, [one.id for one in licenses])
     recorded = {number for number, state in states.items() if state.is_used}
     return recorded | {one.id for one in licenses if one.active_count}
@@ -131,7 +131,7 @@ def _matches_times(search: Search, license: License, now: datetime) -> bool:
 
 
 def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | None] | None) -> bool:
-    """Whether a time, in whole seconds, is between two moments; no time is, where there is no bound."""
+    """Whether a time, in whole seconds, is between two moments. None is, if there is no bound."""
     first, last = (None if one is None else to_seconds(one) for one in span or (None, None))
     if time is None:
         return first is None and last is None
@@ -139,18 +139,18 @@ def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | N
     return (first is None or seconds > first) and (last is None or seconds < last)
 
 
-#: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
+#: The sizes of steps: a few milliseconds of work, because other calls wait for it (see decision 019).
 KEYS_PER_STEP = 25
 LICENSES_PER_STEP = 25
 FILES_PER_STEP = 10
 ROWS_PER_STEP = 100
 #: A part of a table has up to 25 lines.
 PARTS_PER_STEP = 4
-#: The number of matching licenses that are read ahead, and the time budget for that, in seconds.
+#: The number of matching licenses to read ahead, and the time budget for that, in seconds.
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
 _NEW_STATUS = {What.DISABLE: Status.DISABLED}
-#: The changes that name nothing but a license.
+#: The changes without parameters.
 _PLAIN: dict[What, type[LicenseCommand]] = {
     What.DEACTIVATE_ALL: DeactivateAll,
     What.DELETE: DeleteLicense,
@@ -159,7 +159,7 @@ _PLAIN: dict[What, type[LicenseCommand]] = {
 
 
 class Plan:
-    """The steps of a job, one after the other, for the worker that has claimed it."""
+    """Plans the steps of a job, one after another, for the worker that claimed it."""
 
     def __init__(self, job: Job, claimed_by: str, *, halvings: int = 0) -> None:
         """``halvings`` is how often the size of a step is halved, down to a single license."""
@@ -171,7 +171,7 @@ class Plan:
         self._ordered_at = job.created_at
         self._claimed_by = claimed_by
         self._ahead: deque[int] = deque()
-        #: The id after which to search for the next ones; None when there are no more.
+        #: The ID after which to search for more licenses; None if there are no more.
         self._after: int | None = job.position
 
     def next_step(self, tx: ReadTransaction, job: Job, now: datetime) -> JobStep:
@@ -218,7 +218,7 @@ class Plan:
     def _next_ids(
         self, tx: ReadTransaction, order: Change | Export | Apply, fields: dict[str, Any], limit: int
     ) -> list[int]:
-        """The next licenses, by ascending id; the last id is added to the fields."""
+        """The next license IDs, ascending; sets ``last_id`` and ``is_last`` in the fields."""
         if not self._ahead and self._after is not None:
             self._look_ahead(tx, order, self._after)
         numbers = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
@@ -236,7 +236,7 @@ class Plan:
         found = find_matching_ids(
             tx, order.search, after_id=after, limit=_LOOK_AHEAD, now=self._ordered_at, budget=_BUDGET
         )
-        # Licenses that were made after the order are left out; some jobs would never end otherwise.
+        # Licenses created after the order are omitted; otherwise, some jobs would never end.
         meant = [number for number in found.ids if number <= self._last_license_id]
         self._ahead += meant
         is_end = len(meant) < len(found.ids) or (found.after_id or 0) >= self._last_license_id
@@ -292,20 +292,20 @@ def _change_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
             return _PLAIN[order.what](**fields)
 
 
-#: The most licenses that are looked at, and that are shown.
+#: The maximum number of licenses that a preview examines, and that it shows.
 MAX_LOOKED_AT, MAX_SHOWN = 1_000, 8
-#: The number of latest events of a license in which its former status is looked for.
+#: The number of latest events of a license to search for its former status.
 _MAX_EVENTS = 50
-#: The time budget for finding them, in seconds.
+#: The time budget for finding the licenses, in seconds.
 _PREVIEW_BUDGET = 0.08
 
-#: A field of a license in its event, and its value before and after; None is none.
+#: The value of a license's field before or after a change.
 Value = datetime | int | None
 
 
 class Line(NamedTuple):
-    """A license that would change: the field by its name in events, before and after. ``field`` is "" for one
-    that would be deleted.
+    """A license that would change, and the values before and after. ``field`` is the name in events, "" for a
+    deletion.
     """
 
     license: License
@@ -315,8 +315,9 @@ class Line(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """Of the first ``looked_at`` licenses, how many would change, the first of them, and how many would not,
-    by the reason; ``stay_expired`` of those that would be extended would still be expired.
+    """Of the first ``looked_at`` licenses: how many would be ``changed``, the first of these as ``lines``,
+    and how many would stay ``unchanged`` per reason. ``stay_expired`` counts extended licenses that would
+    still be expired.
     """
 
     lines: list[Line]
@@ -327,7 +328,7 @@ class Preview(NamedTuple):
 
 
 def preview(tx: ReadTransaction, order: Change, now: datetime) -> Preview:
-    """What the order would change now."""
+    """Preview what the order would change now."""
     lines: list[Line] = []
     changed, stay_expired, reasons = 0, 0, Counter[str]()
     licenses = find_licenses_by_id(tx, _first_ids(tx, order, now))
@@ -354,7 +355,7 @@ def _first_ids(tx: ReadTransaction, order: Change, now: datetime) -> list[int]:
 
 
 def _predict(order: Change, license: License, now: datetime) -> Line:
-    """The change of one license. Raises what the change would raise."""
+    """Predict the change of one license. Raises what the change would raise."""
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:

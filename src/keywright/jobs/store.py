@@ -1,6 +1,6 @@
 """Jobs and the chunks of their files in the database.
 
-Workers find jobs through one partial index, which has only the unfinished ones.
+Workers find jobs through a partial index on the unfinished ones.
 """
 
 from collections.abc import Collection, Iterable
@@ -40,24 +40,24 @@ _JOBS = rows.Records(jobs, Job)
 find_job, lock_job = _JOBS.find, _JOBS.lock
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
 _IS_ORDERED = jobs.c.state != JobState.DRAFT.value
-#: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
+#: Chunks of an import with larger numbers contain lines that failed; the others are parts of its table.
 FAILED_LINES = 2**40
-#: The next job that has chunks: a step in the index of the chunks, however many a job has.
+#: The next job that has chunks: a single index lookup, however many chunks a job has.
 _WITH_PIECES = select(jobs.c.id, jobs.c.kind, jobs.c.state, jobs.c.finished_at).where(
     jobs.c.id
     == select(func.min(job_file_chunks.c.job_id))
     .where(job_file_chunks.c.job_id > bindparam("after"))
     .scalar_subquery()
 )
-#: A license with very many activations is imported in several steps.
+#: An upsert, because a license with very many activations is imported in several steps.
 _INSERT_JOB_LICENSES = bulk_upsert(job_licenses, ["job_id", "license_id"])
 _decode_changes = msgspec.json.Decoder(tuple[PastChange, ...]).decode
-#: The number of oldest jobs among which old ones are searched: more than can be unfinished.
+#: The number of oldest jobs to search for old ones: more than can be unfinished.
 _MAX_OLDEST = 250
 
 
-#: The jobs that have not ended, the one that has been left alone for longest first. A time in the future was
-#: written by a clock that was ahead. Each step moves the position.
+#: The queue of unfinished jobs, the one whose claim ended first comes first. A time in the future was written
+#: by a clock that was ahead. Each step moves the position.
 JOBS = Kind(
     _IS_UNFINISHED,
     jobs.c.claimed_until,
@@ -74,12 +74,12 @@ JOBS = Kind(
 
 
 def save_new_job(tx: WriteTransaction, job: Job) -> int:
-    """Insert a job; returns its id."""
+    """Insert a job; return its ID."""
     return tx.insert(jobs, _values_of(job))
 
 
 def save_job(tx: WriteTransaction, job: Job) -> None:
-    """Update everything that can change in a job."""
+    """Update a job except its parameters."""
     values = _values_of(job)
     del values["parameters"]
     tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
@@ -92,13 +92,13 @@ def save_parameters(tx: WriteTransaction, job: Job) -> None:
 
 
 def discard_drafts(tx: WriteTransaction, user_id: int) -> None:
-    """Let the drafts of a user be old, so that they and their chunks are deleted."""
+    """Backdate the drafts of a user, so that they and their chunks are purged."""
     drafts = and_(jobs.c.state == JobState.DRAFT.value, jobs.c.created_by == user_id)
     tx.connection.execute(update(jobs).where(drafts).values(finished_at=0))
 
 
 def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
-    """The latest jobs before this id, latest first."""
+    """The latest jobs before this ID, latest first."""
     query = _JOBS.all.where(_IS_ORDERED).order_by(jobs.c.id.desc()).limit(limit)
     if before_id is not None:
         query = query.where(jobs.c.id < before_id)
@@ -106,7 +106,7 @@ def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list
 
 
 def list_next_jobs(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Job]:
-    """The earliest jobs after this id, latest first."""
+    """The earliest jobs after this ID, latest first."""
     query = _JOBS.all.where(_IS_ORDERED, jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
     return [_JOBS.of_row(row) for row in tx.connection.execute(query)][::-1]
 
@@ -120,7 +120,7 @@ def count_unfinished_jobs(tx: ReadTransaction) -> int:
 def save_job_licenses(
     tx: WriteTransaction, job_id: int, changed: Iterable[tuple[int, tuple[PastChange, ...]]]
 ) -> None:
-    """Note what a job did to licenses, by their ids."""
+    """Store what a job did to licenses, by license ID."""
     rows_of_job = [
         {"job_id": job_id, "license_id": license_id, "changes": msgspec.json.encode(changes).decode()}
         for license_id, changes in changed
@@ -131,7 +131,7 @@ def save_job_licenses(
 def list_job_licenses(
     tx: ReadTransaction, job_id: int, *, after_id: int, limit: int
 ) -> list[tuple[int, tuple[PastChange, ...]]]:
-    """The next licenses after an id that a job has made or changed, and what it did."""
+    """The next license IDs after ``after_id`` that a job created or changed, and what it did."""
     column = job_licenses.c
     query = select(column.license_id, column.changes).where(column.job_id == job_id)
     query = query.where(column.license_id > after_id).order_by(column.license_id).limit(limit)
@@ -139,7 +139,9 @@ def list_job_licenses(
 
 
 def delete_old_job_licenses(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` notes of the oldest job that ended before this moment; returns how many."""
+    """Delete at most ``limit`` notes of the oldest job with notes that ended before this moment; return how
+    many.
+    """
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
     column = job_licenses.c
     first = (
@@ -157,7 +159,7 @@ def delete_old_job_licenses(tx: WriteTransaction, before: datetime, *, limit: in
 
 
 def save_chunks(tx: WriteTransaction, job_id: int, chunks: Iterable[tuple[int, bytes]]) -> None:
-    """Store chunks of a file by their numbers, sealed, and readable as these chunks of this job only."""
+    """Store chunks of a file by number, sealed and bound to this job and number."""
     sealed = [
         {
             "job_id": job_id,
@@ -171,7 +173,7 @@ def save_chunks(tx: WriteTransaction, job_id: int, chunks: Iterable[tuple[int, b
 
 
 def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, bytes] | None:
-    """The first of a job's chunks with a larger number than ``after``, and its number."""
+    """The number and content of a job's first chunk after the number ``after``."""
     query = (
         select(job_file_chunks.c.number, job_file_chunks.c.sealed_content)
         .where(job_file_chunks.c.job_id == job_id, job_file_chunks.c.number > after)
@@ -185,7 +187,7 @@ def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, by
 
 
 def delete_parts(tx: WriteTransaction, job_id: int, first: int, last: int) -> None:
-    """Delete the parts of a table that were imported, by their numbers."""
+    """Delete the imported parts of a table with numbers from ``first`` to ``last``."""
     chunks = job_file_chunks.c
     tx.connection.execute(
         delete(job_file_chunks).where(chunks.job_id == job_id, chunks.number.between(first, last))
@@ -193,7 +195,7 @@ def delete_parts(tx: WriteTransaction, job_id: int, first: int, last: int) -> No
 
 
 def has_chunks(tx: ReadTransaction, job_id: int) -> bool:
-    """Whether there is any chunk of this job's file."""
+    """Whether this job's file has any chunk."""
     query = select(job_file_chunks.c.number).where(job_file_chunks.c.job_id == job_id).limit(1)
     return tx.connection.execute(query).first() is not None
 
@@ -201,8 +203,8 @@ def has_chunks(tx: ReadTransaction, job_id: int) -> bool:
 def find_job_with_old_file(
     tx: ReadTransaction, before: datetime, before_mailed: datetime | None = None
 ) -> int | None:
-    """A job whose file is no longer needed: it ended before this moment, one whose file is mailed before the
-    other; or ended and is not done.
+    """The ID of a job whose file is no longer needed: it ended before ``before`` (a job that makes license
+    files: ``before_mailed``, if given), or it failed, was canceled or was stopped.
     """
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
@@ -215,9 +217,9 @@ def find_job_with_old_file(
 
 
 def delete_chunks(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
-    """Delete at most ``limit`` of a job's chunks, the last ones first; returns their number.
+    """Delete at most ``limit`` of a job's chunks, last ones first; return their number.
 
-    A process that reads the others meanwhile finds an early end, and never a gap.
+    A concurrent reader may hit an early end, but never a gap.
     """
     number = job_file_chunks.c.number
     some = select(number).where(job_file_chunks.c.job_id == job_id).order_by(number.desc()).limit(limit)
@@ -226,12 +228,14 @@ def delete_chunks(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
 
 
 def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
-    """Whether there is a job that ended before this moment and has no chunks."""
+    """Whether any job ended before this moment and has no chunks."""
     return tx.connection.execute(_old_jobs(before, 1, without=(job_file_chunks,))).first() is not None
 
 
 def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` jobs that ended before this moment and have nothing left; returns how many."""
+    """Delete at most ``limit`` jobs that ended before this moment and have no chunks or notes left; return
+    how many.
+    """
     query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
     return tx.connection.execute(query).rowcount
 
@@ -239,7 +243,7 @@ def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> in
 def _old_jobs(
     before: datetime, limit: int, *, without: Collection[Table] = (job_file_chunks, job_licenses)
 ) -> Select[Any]:
-    """No index has the times of the end; but the oldest jobs have the smallest ids."""
+    """Search the smallest IDs, which belong to the oldest jobs: the time of the end has no index."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
     is_old = oldest.c.finished_at < to_seconds(before)
     has_any = or_(*(exists().where(one.c.job_id == oldest.c.id) for one in without))
@@ -251,7 +255,7 @@ def _values_of(job: Job) -> Values:
 
 
 def get_job(read: Any, query: GetJob) -> Job:
-    """One job. Raises ``UnknownJob``."""
+    """Get a job. Raises ``UnknownJob``."""
     job = find_job(read.tx, query.job_id)
     if job is None or job.state is JobState.DRAFT:
         raise UnknownJob(query.job_id)

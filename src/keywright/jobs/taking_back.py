@@ -1,4 +1,4 @@
-"""What a job has made or changed: taking it back, and the keys that it made."""
+"""Undo a job, and download the license keys that a job generated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,20 +22,20 @@ from keywright.licensing.unit_of_work import LicenseWork
 
 
 def can_be_taken_back(job: Job) -> bool:
-    """Whether a job has ended, has changed something, and was not taken back."""
+    """Whether a job has ended, has changed something, and was not undone."""
     is_change = isinstance(orders.order_of(job), Generate | Change | Apply | TakeBack)
     is_done = job.finished_at is not None and job.done > job.refused
     return is_change and is_done and orders.parameters_of(job).taken_back_by is None
 
 
 def has_keys_for(job: Job, user_id: int) -> bool:
-    """Whether the user may download the license keys that the job made."""
+    """Whether the user may download the license keys that the job generated."""
     is_made = job.kind == "generate" and job.finished_at is not None and job.done > 0
     return is_made and job.created_by == user_id and not orders.parameters_of(job).are_keys_fetched
 
 
 def lock_earlier(work: LicenseWork, order: TakeBack) -> Job:
-    """The job that is to be taken back. Raises ``UnknownJob``, ``JobRunning``, ``JobTakenBack``."""
+    """Lock the job to undo. Raises ``UnknownJob``, ``JobRunning``, ``JobTakenBack``."""
     job = job_store.lock_job(work.tx, order.job_id)
     if job is None or job.state is JobState.DRAFT:
         raise UnknownJob(order.job_id)
@@ -47,13 +47,13 @@ def lock_earlier(work: LicenseWork, order: TakeBack) -> Job:
 
 
 def mark(work: LicenseWork, earlier: Job, by: Job) -> None:
-    """Note that a job is taken back by another one."""
+    """Note that a job is undone by another one."""
     _change_parameters(work, earlier, taken_back_by=by.id)
 
 
 def fetch_keys(work: LicenseWork, command: FetchKeys) -> Job:
-    """The job whose new keys are downloaded, which is possible once. Raises ``UnknownJob``, ``FileGone``,
-    ``JobRunning``, ``KeysNotForYou``, ``KeysFetched``.
+    """Record that a job's new keys are downloaded, which is possible once. Raises ``UnknownJob``,
+    ``FileGone``, ``JobRunning``, ``KeysNotForYou``, ``KeysFetched``.
     """
     job = job_store.lock_job(work.tx, command.job_id)
     if job is None:
