@@ -1,1 +1,1 @@
-"""Doctor, copies, backups, rotation of the secret, retention, and personal data."""
+"""Doctor, copies, backups, secret rotation, retention, and personal data."""

@@ -1,5 +1,5 @@
-"""Whether the clock can be believed: it is compared with the last moment at which it was, and on PostgreSQL
-with the clock of the database.
+"""Check whether the system clock is plausible: compare it with the last plausible time, and on PostgreSQL
+with the database's clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,22 +17,22 @@ from keywright.events.store import find_checkpoint, find_newest_moment
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
-#: Since the last moment that was believed, so much may have passed without a server; and so far may a clock
-#: be set back.
+#: How far the clock may be ahead of the last plausible time (no server was running), and how far behind it
+#: (the clock was set back).
 MOST_AHEAD, MOST_BEHIND = timedelta(days=3), timedelta(minutes=30)
-#: The clocks of servers and the database may be so far apart before it is worth a warning.
+#: A larger difference between the clocks of a server and the database causes a warning.
 CLOCKS_APART = timedelta(seconds=10)
 _NAME = "clock_believed_at"
 
 
 def is_plausible(now: datetime, believed: datetime) -> bool:
-    """Whether the clock goes on from the last moment that was believed."""
+    """Whether ``now`` is plausible after the last plausible time."""
     return -MOST_BEHIND <= now - believed <= MOST_AHEAD
 
 
 def find_believed(tx: ReadTransaction) -> datetime | None:
-    """The last moment that was believed; before the first, that of the newest event, receipt or answer. None
-    where nothing has happened.
+    """The last plausible time; if none is stored, that of the newest event, shop event or idempotency record.
+    None if there are none.
     """
     if seconds := find_checkpoint(tx, _NAME):
         return to_datetime(seconds)
@@ -45,19 +45,19 @@ def find_believed(tx: ReadTransaction) -> datetime | None:
 
 
 def find_doubt(tx: ReadTransaction, now: datetime) -> datetime | None:
-    """The last moment that was believed, where this one is not plausible after it."""
+    """The last plausible time if ``now`` is not plausible after it, else None."""
     believed = find_believed(tx)
     return None if believed is None or is_plausible(now, believed) else believed
 
 
 def measure_difference(tx: ReadTransaction) -> timedelta | None:
-    """How far the clock of the database is ahead of that of this process; None for SQLite, which has none."""
+    """How far the database's clock is ahead of this process's clock; None for SQLite, which has no clock."""
     began, theirs = datetime.now(UTC), tx.read_clock()
     return None if theirs is None else theirs - began - (datetime.now(UTC) - began) / 2
 
 
 def list_clock_warnings(tx: ReadTransaction, now: datetime) -> Iterator[str]:
-    """Warn about a clock that is in doubt, or differs from the database's."""
+    """Warn about a clock that is not plausible, or differs from the database's."""
     if (believed := find_doubt(tx, now)) is not None:
         yield (
             f"the clock says {write_time(now)} UTC, and the last moment known to be right was "
@@ -73,7 +73,7 @@ def list_clock_warnings(tx: ReadTransaction, now: datetime) -> Iterator[str]:
 
 
 def believing(now: datetime) -> str:
-    """The SQL statement that saves a moment as the last one that was believed."""
+    """The SQL statement that saves ``now`` as the last plausible time."""
     return (
         f"INSERT INTO checkpoints (name, last_id) VALUES ('{_NAME}', {to_seconds(now)}) "  # noqa: S608
         "ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id"
@@ -81,7 +81,7 @@ def believing(now: datetime) -> str:
 
 
 def believe(work: UnitOfWork, command: BelieveClock) -> None:
-    """Save the moment."""
+    """Save the current time as plausible."""
     work.tx.connection.execute(text(believing(command.context.now)))
     if command.is_confirmed:
         work.record_event("clock.confirmed", command)

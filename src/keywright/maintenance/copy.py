@@ -1,4 +1,4 @@
-"""Copy everything from one database into another, empty one."""
+"""Copy a database into another, empty one."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -28,23 +28,24 @@ if TYPE_CHECKING:
     from keywright.db import Storage
 
 _ROWS_AT_ONCE = 1_000
-#: The rows of the first two were written when the target was made; users and customers sign in again.
+#: The rows of the first two tables were written when the target was created; users and customers sign in
+#: again.
 _NOT_COPIED = (installation, sequences, sessions, portal_links, portal_sessions, portal_sign_ins)
 _TABLES = [table for table in metadata.sorted_tables if table not in _NOT_COPIED]
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 
 
 def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], None]) -> None:
-    """Copy every row but the sessions, all or nothing; the target continues the numbering of the source.
+    """Copy all rows except sessions, atomically; the target continues the ID sequences of the source.
 
-    The source is read at one moment; an SQLite source cannot be written meanwhile. ``progress`` is called
-    with each table's name and number of rows. Raises ``StoreError`` when the target is not empty.
+    The source is read as one snapshot; an SQLite source cannot be written during the copy. ``progress`` is
+    called with each table's name and row count. Raises ``StoreError`` if the target is not empty.
     """
     no_writers = source.write_lock() if isinstance(source, SqliteStorage) else nullcontext()
     with no_writers, source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
-        # A server that ran on the empty database has saved how far it read the events, and made a key: there
-        # was no license about which that could sign anything.
+        # A server that ran on the empty database has saved its checkpoints, and created a signing key;
+        # without licenses, nothing was signed with it.
         new.execute(delete(checkpoints))
         new.execute(delete(signing_keys))
         for table in _TABLES:
@@ -85,7 +86,7 @@ def _set_last(connection: Connection, kind: str, last: int) -> None:
 
 
 def _continue_sequences(connection: Connection) -> None:
-    """Move each sequence on to the largest number: PostgreSQL does not do so for numbers that it is given."""
+    """Advance each sequence to the largest ID: PostgreSQL does not do so for explicitly inserted IDs."""
     for table in _TABLES:
         column = table.autoincrement_column
         if column is None:

@@ -1,7 +1,7 @@
 """Check a database, and repair what can be repaired without loss.
 
-Every finding states what is wrong and what to do. The checks change nothing, and can run beside the server:
-they read some thousand licenses in one transaction, then the next.
+Each finding states what is wrong and what to do. The checks change nothing, and can run while the server
+runs: each transaction reads a few thousand licenses.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ _REPORT_WRONG = "report.wrong"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is wrong. ``code`` is stable, for scripts."""
+    """A problem. ``code`` is stable, for scripts."""
 
     code: str
     what: str
@@ -45,16 +45,16 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Examined(msgspec.Struct):
-    """The numbers of rows examined so far."""
+    """The row counts examined so far."""
 
     licenses: int = 0
     activations: int = 0
 
 
 def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[Finding]:
-    """Yield everything that is wrong; ``progress`` is called after each step.
+    """Yield all problems; ``progress`` is called after each step.
 
-    Raises ``Unavailable`` when the database cannot be read.
+    Raises ``Unavailable`` if the database cannot be read.
     """
     for line in run_read(storage, inspection.find_damage):
         yield Finding("file.damaged", f"the file is damaged: {line}", _RESTORE)
@@ -78,8 +78,8 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
 
 
 def examine_files(storage: Storage, folder: Path) -> Iterator[Finding]:
-    """Yield what is wrong with the bytes of the files of releases: those missing, altered, or of no release.
-    Slow: it reads them all.
+    """Yield problems of the stored release files: missing, altered, or of no release. Slow: it reads them
+    all.
     """
     known = {str(one.sha256): one.name for one in run_read(storage, list_stored_files)}
     present = dict(list_stored(folder))
@@ -98,7 +98,7 @@ def examine_files(storage: Storage, folder: Path) -> Iterator[Finding]:
 
 
 def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
-    """Warn when calls of today or yesterday came through a proxy that the settings do not name."""
+    """Warn if calls of today or yesterday came through a proxy that the settings do not name."""
     today = day_of(int(now.timestamp()))
     counts = run_read(storage, lambda tx: list_daily_counts(tx, (FORWARDED_BLINDLY,), today - 1))
     if not (calls := sum(counts.values())):
@@ -111,8 +111,7 @@ def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
 
 
 def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> None:
-    """Set a license's counters to the numbers of its activations and leases, and record that as an event; or
-    count the reports again.
+    """Recount a license's activations and leases, and record that as an event; or rebuild the reports.
 
     Raises ``ValueError`` for a finding that is not repairable.
     """
@@ -138,14 +137,14 @@ def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) ->
 
 
 def rebuild_reports(storage: Storage) -> None:
-    """Count the months of the reports again, from all events that are kept."""
+    """Rebuild the months of the reports from all events that are kept."""
     run_write(storage, reports.rebuild_months)
     while run_write(storage, reports.count_some):
         pass
 
 
 def _examine_reports(storage: Storage) -> Iterator[Finding]:
-    """Whether the months of the reports are what their events add up to."""
+    """Yield a finding if the months of the reports are not the sums of their events."""
     wrong = run_read(storage, reports.find_wrong)
     for (_, subject, day, name), (stored, counted) in sorted(wrong.items())[:1]:
         of = f"product {subject}" if subject else "all licenses"
@@ -158,7 +157,7 @@ def _examine_reports(storage: Storage) -> Iterator[Finding]:
 
 
 def _examine_others(storage: Storage) -> Iterator[Finding]:
-    """What is wrong beside the licenses."""
+    """Yield problems not tied to a license that exists."""
     yield from _examine_reports(storage)
     for number in run_read(storage, inspection.find_doubled_numbers):
         what = f"more than one activation has the number {number}"
@@ -174,7 +173,7 @@ def _examine_others(storage: Storage) -> Iterator[Finding]:
 
 
 def _examine_deleted(storage: Storage) -> Iterator[Finding]:
-    """Deleted licenses that could not be restored."""
+    """Yield deleted licenses that cannot be restored."""
     after_id: int | None = 0
     while after_id is not None:
         question = partial(list_unreadable, after_id=after_id, limit=_DELETED_AT_ONCE)
@@ -221,10 +220,10 @@ def _check_events(license: Inspected) -> Iterator[Finding]:
     times = license.events
     created, activated = times.get("license.created", 0), times.get("license.activated", 0)
     if "license.imported" in times and created <= 1:
-        # The rest of its history is elsewhere.
+        # Its earlier history was not imported.
         return
     active = activated + times.get("license.reactivated", 0) - times.get("license.deactivated", 0)
-    # Old records are deleted, and of very many places given up together, not each has an event of its own.
+    # Old activations are purged; and when very many places are given up together, they share an event.
     placed = activated + times.get("license.device_replaced", 0)
     is_complete = placed >= license.records and (active == license.active or OTHERS in times)
     if created != 1 or not is_complete:

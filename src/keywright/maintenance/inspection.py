@@ -1,5 +1,5 @@
-"""Facts about the database, and its licenses for comparison: counters with what they count; what is
-set up of a new installation.
+"""Inspect the database: its size and version, counters next to the rows that they count, and which parts of a
+new installation are set up.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _REVISION = text("SELECT version_num FROM alembic_version")
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """``kind`` is ``sqlite`` or ``postgresql``; the size is in bytes, and all that is in the database."""
+    """``kind`` is ``sqlite`` or ``postgresql``; ``size`` is that of the whole database, in bytes."""
 
     kind: str
     version: str
@@ -62,7 +62,7 @@ _COUNTS = select(
     func.count().filter(activations.c.deactivated_at.is_(None)),
     func.count().filter(activations.c.deactivated_at.is_(None), activations.c.is_counted == 0),
 ).group_by(activations.c.license_id)
-#: Counts the events of places that were given up together.
+#: The name under which events of places given up together are counted.
 OTHERS = "license.deactivated, others"
 _IS_OF_OTHERS = and_(events.c.name == "license.deactivated", events.c.activation_id.is_(None))
 _NAME = case((_IS_OF_OTHERS, literal_column(f"'{OTHERS}'")), else_=events.c.name)
@@ -75,7 +75,7 @@ _DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """A license: its row, and the rows that belong to it."""
+    """A license: its row, and counts of the rows that belong to it."""
 
     id: int
     is_key_sound: bool
@@ -83,11 +83,11 @@ class Inspected(msgspec.Struct, frozen=True):
     uncounted_count: int
     places: int | None
     deactivated_count: int
-    #: The numbers of its activations, of those that are active, and of these that take no place.
+    #: The number of its activations, of the active ones, and of the active ones that take no place.
     records: int
     active: int
     uncounted: int
-    #: The number of its leases by their counter, and of those that have not ended.
+    #: The number of its leases according to the counter, and of those that have not ended.
     leases_counted: int
     leases: int
     #: The number of its events, by name.
@@ -97,16 +97,16 @@ class Inspected(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Licenses in the order of their ids, and the ids between them that only activations have."""
+    """Licenses in the order of their IDs, and IDs in this range that only activations or leases refer to."""
 
     licenses: list[Inspected]
     missing_licenses: list[int]
-    #: The licenses up to this number were read.
+    #: The last ID of the range.
     last_id: int
 
 
 def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
-    """Read the next ``limit`` licenses after that number; fewer at the end. All of one moment."""
+    """Read the next ``limit`` licenses after this ID, fewer at the end, as one snapshot."""
     connection = tx.connection
     rows = connection.execute(_LICENSES.where(licenses.c.id > after_id).limit(limit)).all()
     is_last = len(rows) < limit
@@ -146,19 +146,19 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
 
 
 def find_doubled_numbers(tx: ReadTransaction) -> list[int]:
-    """Find numbers that more than one activation has; at most a hundred."""
+    """Find IDs that more than one activation has, at most 100."""
     return [int(number) for number in tx.connection.execute(_DOUBLED).scalars()]
 
 
 def find_kinds_behind(tx: ReadTransaction) -> list[str]:
-    """Find the kinds (``license``, ``activation``) whose next number was given already."""
+    """Find the kinds (``license``, ``activation``) whose next ID is already in use."""
     columns = {"license": licenses.c.id, "activation": activations.c.id}
     largest = {kind: tx.connection.execute(select(func.max(columns[kind]))).scalar() for kind in columns}
     return [kind for kind, number in largest.items() if last_number(tx, kind) < (number or 0)]
 
 
 def last_number(tx: ReadTransaction, kind: str) -> int:
-    """Return the last number that was given to a ``license`` or an ``activation``; 0 before the first."""
+    """Return the last ID assigned to a ``license`` or an ``activation``; 0 before the first."""
     if tx.is_postgres:
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {kind}_id_seq"  # noqa: S608
         return int(tx.connection.execute(text(words)).scalar_one())
@@ -167,7 +167,7 @@ def last_number(tx: ReadTransaction, kind: str) -> int:
 
 
 def find_damage(tx: ReadTransaction) -> list[str]:
-    """Let SQLite check its file; PostgreSQL checks its files by itself."""
+    """Let SQLite check its file; PostgreSQL checks its own files."""
     if tx.is_postgres:
         return []
     lines = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
@@ -201,7 +201,7 @@ _QUESTIONS = (
 
 
 class SetUp(NamedTuple):
-    """What there is: the first product, a policy of a product, and so on."""
+    """Which parts are set up: the ID of the first product, whether a product has a policy, and so on."""
 
     product_id: int | None
     has_policy: bool
@@ -214,6 +214,6 @@ class SetUp(NamedTuple):
 
 
 def find_set_up(tx: ReadTransaction) -> SetUp:
-    """Two statements, which read a row of each table."""
+    """Find which parts are set up. Runs two statements, which read a row of each table."""
     first = tx.connection.execute(select(func.min(schema.products.c.id))).scalar_one()
     return SetUp(first, *tx.which_exist(_QUESTIONS))

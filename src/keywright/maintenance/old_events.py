@@ -1,7 +1,7 @@
-"""Delete old events, and surplus events of calls on one license.
+"""Delete old events, and surplus events of client calls on one license.
 
-Only events that have been projected are deleted, so that the projection misses none. A statement reads a few
-hundred events, or those of one license.
+Only projected events are deleted, so that the projection misses none. A statement reads some hundred events,
+or those of one license.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,8 +24,7 @@ from keywright.licensing.usage import store as usage_store
 from keywright.maintenance.tasks import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 
-#: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
-#: and so many in all.
+#: The maximum number of events of client calls that a license keeps per day (UTC), and in total.
 MAX_PER_DAY, MAX_TOTAL = 1_000, 20_000
 #: The names of such events.
 OWN = (
@@ -34,7 +33,7 @@ OWN = (
 )
 #: The name, in ``checkpoints``, of the last event that was searched for licenses with too many.
 _LOOKED_AT = "events_looked_at"
-#: The most events of one license that are deleted at once.
+#: The maximum number of events of one license to delete at once.
 _MAX_DELETED = 5_000
 
 _CLIENTS = sa.select(sa.literal("api_key:") + sa.cast(api_keys.c.id, sa.Text)).where(
@@ -63,7 +62,7 @@ _OF_DAYS = (
     .where(events.c.license_id == sa.bindparam("where_id"), events.c.id <= sa.bindparam("until"), _IS_OWN)
     .subquery()
 )
-# What is too many of its day does not count among all.
+# Surplus events of a day do not count towards the total.
 _IS_OF_DAY = _OF_DAYS.c.of_day <= sa.bindparam("day")
 _OF_ALL = sa.select(
     _OF_DAYS.c.id,
@@ -79,7 +78,7 @@ _DELETE_TOO_MANY = sa.delete(events).where(events.c.id.in_(_TOO_MANY))
 
 
 def delete_old_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
+    """Delete those of the first ``limit`` events that happened before this moment; return how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_projected_id(tx), "most": limit}).all()
     moment = rows.to_seconds(before)
     old = [one.id for one in first if one.occurred_at < moment]
@@ -90,7 +89,7 @@ def delete_old_events(tx: WriteTransaction, before: datetime, *, limit: int) -> 
 
 
 def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
-    """Look at the next events; return their number, and their licenses that may have too many events."""
+    """Read the next events; return their number, and the IDs of their licenses that may have too many."""
     values = {"after": find_checkpoint(tx, _LOOKED_AT), "until": _last_projected_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
@@ -102,13 +101,13 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
 
 
 def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
-    """Delete some thousand of a license's surplus events, the oldest of each day; return their number."""
+    """Delete some thousand of a license's surplus events, the oldest of each day; return how many."""
     values = {"where_id": license_id, "until": _last_projected_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MAX_DELETED}).rowcount
 
 
 def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
-    """Whether a license with so many events by name cannot have had too many."""
+    """Whether a license with these event counts by name cannot have had surplus events."""
     return sum(times for name, times in names if name.startswith(OWN)) < MAX_PER_DAY
 
 
@@ -117,22 +116,22 @@ def _last_projected_id(tx: ReadTransaction) -> int:
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
 
 
-#: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
+#: How many events a transaction reads: to find old ones, and to find licenses with too many.
 _OLD_AT_ONCE, _AT_ONCE = 1_000, 200
-#: How many deleted licenses are forgotten in one transaction.
+#: How many snapshots of deleted licenses a transaction deletes.
 _SNAPSHOTS_AT_ONCE = 50
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
-    """A step of deleting events; after the last one, only the ``crowded`` licenses are left to do."""
+    """A step of deleting events; after the last one, only the ``crowded`` licenses remain to be processed."""
 
     is_last: bool
     crowded: tuple[int, ...] = ()
 
 
 def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
-    """Delete some of the events that are not kept any more. None, and all are left, when even the newest
-    would have to go: nothing has happened for long, or the clock has jumped.
+    """Delete some events that are past retention. Return None and delete nothing if even the newest event is
+    past it: nothing has happened for a long time, or the clock has jumped.
     """
     tx = work.tx
     if command.license_id is not None:
@@ -148,12 +147,12 @@ def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
 
 
 def purge_deleted_licenses(work: UnitOfWork, command: PurgeDeletedLicenses) -> int:
-    """Delete some of what is kept of deleted licenses; returns of how many."""
+    """Delete the snapshots of some deleted licenses; return how many."""
     return delete_old(work.tx, command.before, limit=_SNAPSHOTS_AT_ONCE)
 
 
 def purge_usage(work: UnitOfWork, command: PurgeUsage) -> int:
-    """Delete some usage of old periods; returns of how many."""
+    """Delete some usage of old periods; return how many rows."""
     return usage_store.delete_old(work.tx, command.before)
 
 

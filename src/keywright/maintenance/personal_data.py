@@ -1,4 +1,4 @@
-"""Personal data of customers: read it, erase it on request, and erase old addresses."""
+"""Personal data of customers: export it, erase it on request, and erase old addresses."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -37,10 +37,10 @@ from keywright.provisioning.shops.model import Naming
 from keywright.provisioning.shops.store import find_payload
 from keywright.provisioning.store import CUSTOMERS
 
-#: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
+#: How many activations, and how many events, a transaction reads or erases.
 AT_ONCE = 250
 
-#: What forgets a customer in other tables, each in a transaction with the last of what is erased.
+#: The functions that erase a customer from other tables, all in the transaction of the last step.
 _FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (
     *(delete_of_customer, end_all, forget_customer),
     *(personal_data_store.delete_mails, personal_data_store.clear_deliveries),
@@ -48,7 +48,7 @@ _FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (
 
 
 def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
-    """Erase some of a customer's data. Licenses stay without their metadata; counters and events stay."""
+    """Erase some of a customer's data. Keep licenses without their metadata, and counters and events."""
     forget_events(work.tx, command.shop_event_ids)
     now = command.context.now
     erased = personal_data_store.erase_some(work.tx, command.customer_id, now, limit=AT_ONCE)
@@ -57,7 +57,7 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     for forget in _FORGET:
         forget(work.tx, command.customer_id)
     personal_data_store.erase_name(work.tx, command.customer_id)
-    # After the customer was changed: what a job that notifies customers committed meanwhile is seen.
+    # After the customer was changed: then what a concurrent notification job committed is visible.
     forget_recipient(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
     return erased._replace(is_complete=True)
@@ -68,7 +68,7 @@ def erase_all(
     change: Callable[[EraseCustomer], Erasure],
     command: EraseCustomer,
 ) -> None:
-    """Erase a customer's data, step by step, each in a transaction; run it again if it was interrupted."""
+    """Erase a customer's data in steps, each in a transaction; run it again if it was interrupted."""
     after_id: int | None = 0
     while after_id is not None:
         naming = find(FindShopEventsNaming(customer_id=command.customer_id, after_id=after_id))
@@ -80,7 +80,7 @@ def erase_all(
 
 
 def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:
-    """Erase old addresses and user agents, also some of refused calls; return how many events were read."""
+    """Erase some old addresses and user agents, also of refused calls; return how many events were read."""
     personal_data_store.clear_activations(work.tx, command.places, command.before)
     forget_addresses(work.tx, command.before)
     return personal_data_store.purge_events(work.tx, command.before, limit=AT_ONCE)
@@ -92,14 +92,14 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
 }
 
 
-#: One answer has at most so many licenses, and rows of all kinds; all of it is in memory.
+#: The maximum number of licenses, and of rows of all kinds, in one answer, which is built in memory.
 MAX_LICENSES = 1_000
 MAX_ROWS = 20_000
-#: What a shop sent counts as one more row for each so many bytes.
+#: A payload from a shop counts as one more row per this many bytes.
 _BYTES_A_ROW = 1_000
-#: The most mails, and the most events of shops, that are handed out.
+#: The maximum number of mails, of shop events and of notices to export.
 _MAX_LATEST = 1_000
-#: So many licenses, and so many events, are read at once.
+#: How many licenses, and how many events, are read per query.
 _LICENSES_AT_ONCE = 100
 _EVENTS_AT_ONCE = 1_000
 
@@ -125,8 +125,8 @@ class LicensePieces(NamedTuple):
 
 
 class CustomerPieces(NamedTuple):
-    """Everything stored about a customer: the customer, the events about it, the licenses, the latest mails,
-    and the latest of what shops sent and of notices. What is long is read while it is asked for.
+    """Everything stored about a customer: the customer, its events and licenses, and the latest mails, shop
+    events and notices. The iterators read lazily.
     """
 
     customer: Customer | None
@@ -138,7 +138,7 @@ class CustomerPieces(NamedTuple):
 
 
 class LicenseData(msgspec.Struct, frozen=True):
-    """``LicensePieces``, read."""
+    """``LicensePieces`` in memory."""
 
     license: License
     activations: list[Activation]
@@ -147,7 +147,7 @@ class LicenseData(msgspec.Struct, frozen=True):
 
 
 class CustomerData(msgspec.Struct, frozen=True):
-    """``CustomerPieces``, read."""
+    """``CustomerPieces`` in memory."""
 
     customer: Customer | None
     events: list[Event]
@@ -158,8 +158,8 @@ class CustomerData(msgspec.Struct, frozen=True):
 
 
 def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> CustomerPieces:
-    """Everything stored about the customer with this number; ``for_customer``, without what is the vendor's
-    own: notes and tags, refused calls, what receivers of webhooks answered, and a shop's own words.
+    """Read everything stored about a customer. With ``for_customer``, omit the vendor's own data: notes and
+    tags, refused calls, answers of webhook receivers, and shop payloads.
     """
     customer = read(lambda tx: CUSTOMERS.find(tx, customer_id))
     if customer is not None and for_customer:
@@ -177,7 +177,9 @@ def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> 
 
 
 def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: bool = False) -> CustomerData:
-    """The same at one moment. Raises ``TooMuchStored`` for more than ``MAX_LICENSES`` or ``MAX_ROWS``."""
+    """Like ``read_pieces``, but in memory, as one snapshot. Raises ``TooMuchStored`` for more than
+    ``MAX_LICENSES`` or ``MAX_ROWS``.
+    """
     own = LicenseFilter(customer_id=customer_id)
     most = MAX_LICENSES + 1
     if count_licenses(tx, own, most=most) + count_deleted_of_customer(tx, customer_id, most=most) >= most:
@@ -203,13 +205,13 @@ def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: b
 
 
 class _Room:
-    """How many more rows there may be."""
+    """The remaining capacity, in rows."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def take(self, some: Iterable[Row], count: Callable[[Row], int] = lambda _: 1) -> list[Row]:
-        """These rows. Raises ``TooMuchStored``, without reading the rest, where they are too many."""
+        """Collect these rows. Raises ``TooMuchStored``, without reading the rest, if they are too many."""
         taken = []
         for one in some:
             self._left -= count(one)
@@ -245,7 +247,7 @@ def _read_deleted(read: Read, customer_id: int) -> Iterator[LicensePieces]:
 
 
 def _read_events(read: Read, list_some: Callable[..., list[FeedEvent]], after_id: int = 0) -> Iterator[Event]:
-    """The events of a list after an ID, read in parts."""
+    """Yield the events of a list after this ID, read in parts."""
     while some := read(partial(list_some, after_id=after_id, limit=_EVENTS_AT_ONCE)):
         yield from (one.event for one in some)
         after_id = some[-1].id
@@ -254,18 +256,18 @@ def _read_events(read: Read, list_some: Callable[..., list[FeedEvent]], after_id
 
 
 def _rows_in(sent: dict[str, Any]) -> int:
-    """As how many rows an event of a shop counts."""
+    """The number of rows that a shop event counts as."""
     return 1 + len(sent.get("body") or "") // _BYTES_A_ROW
 
 
 def _with_payload(tx: ReadTransaction, event: dict[str, Any]) -> dict[str, Any]:
-    """An event of a shop with what the shop sent; None once that was forgotten."""
+    """A shop event with the payload as ``body``, None once that was erased."""
     payload = find_payload(tx, event["id"])
     return event | {"body": None if payload is None else payload.body.decode(errors="replace")}
 
 
 def _without_vendors(found: LicensePieces) -> LicensePieces:
-    """The same without what reveals the vendor's people and servers."""
+    """Omit what reveals the vendor's people and servers."""
     return found._replace(
         events=(one for one in found.events if one.name != "license.noted"),
         others={name: rows for name, rows in found.others.items() if name not in OF_VENDOR},
@@ -273,7 +275,7 @@ def _without_vendors(found: LicensePieces) -> LicensePieces:
 
 
 def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
-    """What is stored about a customer. Raises ``NotFound`` where that is nothing, and ``TooMuchStored``."""
+    """What is stored about a customer. Raises ``NotFound`` if that is nothing, and ``TooMuchStored``."""
     found = find_customer_data(read.tx, query.customer_id)
     if found.customer is None and not (found.licenses or found.mails or found.shop_events):
         raise NotFound(f"customer {query.customer_id}")
@@ -281,7 +283,7 @@ def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
 
 
 def require_customer_data(read: Any, query: RequireCustomerData) -> None:
-    """Raises ``NotFound`` where nothing is stored about a customer."""
+    """Raise ``NotFound`` if nothing is stored about a customer."""
     number = query.customer_id
     is_there = (
         CUSTOMERS.find(read.tx, number)

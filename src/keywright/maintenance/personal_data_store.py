@@ -1,7 +1,6 @@
 """Find and erase personal data: addresses, user agents, labels and device data that programs sent, names and
-e-mail addresses of customers, holders of leases, and metadata of licenses. Its columns are
-``OF_ACTIVATIONS``, the address of events, the e-mail address of trials, the holder of leases, and the
-metadata.
+e-mail addresses of customers, holders of leases, and license metadata. The columns are ``OF_ACTIVATIONS``,
+the IP address of events, the e-mail address of trials, the holder of leases, and the metadata.
 """
 
 from collections.abc import Sequence
@@ -48,14 +47,14 @@ from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import lock_terms, save_terms
 from keywright.search.terms_store import address_term, label_term, lock_projection
 
-#: An activation, by the id of its license and its token.
+#: An activation, given by its license ID and token.
 Place = tuple[int, str]
 
-#: The columns of personal data in an activation, and their values once erased: of an old one, of any.
+#: The columns of an activation to erase, and their values once erased: in old activations, and on request.
 _OLD: Values = {"ip_address": "", "user_agent": ""}
 OF_ACTIVATIONS: Values = _OLD | {"label": None, "meta_data": None}
 
-#: The name in ``checkpoints`` of the last event whose address was erased because it is old.
+#: The name, in ``checkpoints``, of the last event whose address was erased because it was old.
 _CHECKPOINT = "addresses_forgotten"
 _PLACE = (activations.c.license_id, activations.c.token)
 _COLUMNS = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
@@ -66,32 +65,32 @@ _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _ERASE_METADATA = bulk_update(licenses, ["id"], ["metadata"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _ERASE_EVENTS = bulk_update(events, ["id"], ["ip_address", "details"])
-#: What the event of a device contains about it.
+#: The details of an event that describe a device.
 _OF_DEVICE = ("name", "app_version")
 _NAMES_DEVICE = [
     and_(events.c.activation_id.is_not(None), events.c.details.contains(f'"{name}":')) for name in _OF_DEVICE
 ]
-#: Other tables with something about a license.
+#: Other tables with data about a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
     *(new_devices, past_usage, portal_removals, refusals, trials),
     *(license_claims, license_moments, license_transfers, webhook_deliveries),
 )
-#: Of these, those about the vendor's people and servers: they are not for the customer.
+#: The tables among these about the vendor's people and servers: customers may not see them.
 OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals, webhook_deliveries))
-#: What is shown of a customer's mails, and of what shops sent.
+#: The exported columns of a customer's mails, shop events and notices.
 _MAIL_COLUMNS = [mail_outbox.c[name] for name in "template language state created_at finished_at".split()]
 _SHOP_COLUMNS = [shop_events.c[name] for name in "id connection_id name order_ref state received_at".split()]
 _NOTICE_COLUMNS = [
     notice_recipients.c[name] for name in "notice_id email app_version state created_at".split()
 ]
-#: The id of no event.
+#: An upper bound for event IDs.
 _NEWEST = 2**63 - 1
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
 
 class Erasure(NamedTuple):
-    """How many of each were erased; ``is_complete`` means that nothing is left."""
+    """How many of each kind were erased; ``is_complete`` means that nothing is left."""
 
     activations: int = 0
     events: int = 0
@@ -102,12 +101,12 @@ class Erasure(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The number of all."""
+        """The sum of the counts."""
         return sum(self[:-1])
 
 
 class Places(NamedTuple):
-    """Some activations, and the one after which to continue; None behind the last one."""
+    """Some activations, and the one after which to continue, None at the end."""
 
     found: list[Place]
     after: Place | None
@@ -117,7 +116,9 @@ class Places(NamedTuple):
 
 
 def find_old_places(tx: ReadTransaction, before: datetime, *, after: Place, limit: int) -> Places:
-    """Of the next activations, those given up before this moment whose address or user agent is stored."""
+    """Find, among the next ``limit`` activations, those given up before this moment whose address or user
+    agent is still stored.
+    """
     query = select(*_PLACE, *_COLUMNS).where(tuple_(*_PLACE) > tuple_(*after)).order_by(*_PLACE).limit(limit)
     found = list(tx.connection.execute(query))
     old = [(one.license_id, one.token) for one in found if _is_old(one, before)]
@@ -129,7 +130,7 @@ def clear_activations(tx: WriteTransaction, places: Sequence[Place], before: dat
     """Erase the addresses and user agents of those of these activations that are still old."""
     if not places:
         return
-    # As all code that changes activations does.
+    # Lock the licenses, as all code that changes activations does.
     _LOCKED.find_rows(tx.connection, {license_id for license_id, _ in places})
     old = [one for one in _PLACES.find_rows(tx.connection, places) if _is_old(one, before)]
     _drop_terms(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
@@ -145,8 +146,8 @@ def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Erase addresses and devices in the next events up to the last one before this moment; return how many
-    were read.
+    """Erase addresses and device data in the next events, up to the last one before this moment; return how
+    many events were read.
     """
     last_id = find_checkpoint(tx, _CHECKPOINT)
     query = (
@@ -156,7 +157,7 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
         .limit(limit)
     )
     found = list(tx.connection.execute(query))
-    # Clocks jump: an event that claims to be younger than one that came later is as old.
+    # Clocks jump: an event that seems younger than a later one is at least as old.
     last = max((i for i, one in enumerate(found) if one.occurred_at < rows.to_seconds(before)), default=-1)
     if last < 0:
         return 0
@@ -174,20 +175,20 @@ def _is_old(place: Row[Any], before: datetime) -> bool:
 
 
 def list_activations_of(tx: ReadTransaction, license_id: int) -> list[Activation]:
-    """Every activation of the license, by number."""
+    """All activations of the license, by ID."""
     query = select(*ACTIVATION).where(activations.c.license_id == license_id)
     found = map(activation_of, tx.connection.execute(query))
     return sorted(found, key=lambda one: one.id)
 
 
 def list_events_of(tx: ReadTransaction, license_id: int, *, after_id: int, limit: int) -> list[FeedEvent]:
-    """The license's next events after an id, oldest first, without the addresses of the vendor's people."""
+    """The license's next events after an ID, oldest first, without the addresses of the vendor's users."""
     found = list_feed(tx, after_id=after_id, until_id=_NEWEST, license_id=license_id, limit=limit)
     return [_without_address(one) if one.event.actor.startswith("user:") else one for one in found]
 
 
 def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[dict[str, Any]]]:
-    """What other tables hold about the license, by table."""
+    """The rows about the license in other tables, by table name."""
     return {
         table.name: [
             rows.with_datetimes(row)
@@ -202,15 +203,15 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
 
 
 def find_handed_over(tx: ReadTransaction, license_id: int) -> int:
-    """The event with which the license got the customer that it has, after another one; 0 for none. What was
-    before is that one's.
+    """The ID of the event that transferred the license to its current customer; 0 if it never was
+    transferred. Earlier events belong to earlier customers.
     """
     is_its = (events.c.license_id == license_id, events.c.name == "license.transferred")
     return int(tx.connection.execute(select(func.max(events.c.id)).where(*is_its)).scalar_one() or 0)
 
 
 def list_mails_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
-    """The latest mails to the customer; a mail's text is not stored."""
+    """The latest mails to the customer; their texts are not stored."""
     query = select(*_MAIL_COLUMNS).where(mail_outbox.c.customer_id == customer_id)
     return _list_latest(tx, query.order_by(mail_outbox.c.id.desc()), limit)
 
@@ -222,13 +223,13 @@ def list_shop_events_of(tx: ReadTransaction, customer_id: int, *, limit: int) ->
 
 
 def list_notices_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
-    """The latest notices of which the customer was notified."""
+    """The latest notices sent to the customer."""
     query = select(*_NOTICE_COLUMNS).where(notice_recipients.c.customer_id == customer_id)
     return _list_latest(tx, query.order_by(notice_recipients.c.id.desc()), limit)
 
 
 def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[dict[str, Any]]:
-    """The first rows of a query, the last one first."""
+    """The first ``limit`` rows of a query, in reverse order."""
     found = [rows.with_datetimes(row) for row in tx.connection.execute(query.limit(limit))]
     return found[::-1]
 
@@ -236,8 +237,8 @@ def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[di
 def list_customer_events(
     tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int
 ) -> list[FeedEvent]:
-    """The next events about the customer after an id, oldest first, with the addresses of the customer's own:
-    others are of the vendor's people.
+    """The next events about the customer after an ID, oldest first, with addresses only in events that the
+    customer caused: other addresses are those of the vendor's users.
     """
     is_next = and_(events.c.customer_id == customer_id, events.c.id > after_id)
     query = select(events.c.id, *EVENT).where(is_next).order_by(events.c.id).limit(limit)
@@ -251,7 +252,7 @@ def _without_address(found: FeedEvent) -> FeedEvent:
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
-    """Erase what is known of the customer, its former names in events, and the addresses of what it did."""
+    """Erase the customer's fields, its former names in events, and the addresses in events that it caused."""
     names = ("name", "email", "email_folded", "email_verified_at", "metadata", "language", "external_id")
     nothing = dict.fromkeys((*names, "erasure_requested_at"))
     before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
@@ -265,13 +266,13 @@ def erase_name(tx: WriteTransaction, customer_id: int) -> None:
 
 
 def delete_mails(tx: WriteTransaction, customer_id: int) -> None:
-    """Delete the customer's mails, those that wait and those that were sent."""
+    """Delete the customer's mails, waiting and sent ones."""
     tx.connection.execute(delete(mail_outbox).where(mail_outbox.c.customer_id == customer_id))
 
 
 def clear_deliveries(tx: WriteTransaction, customer_id: int) -> None:
-    """Erase what receivers answered to events of the customer's licenses: they may have repeated a name. What
-    is sent again is made of what is stored then.
+    """Erase the webhook receivers' answers about the customer's licenses: they may contain the name. A
+    repeated delivery is built from what is stored by then.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     of_own = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
@@ -279,8 +280,8 @@ def clear_deliveries(tx: WriteTransaction, customer_id: int) -> None:
 
 
 def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: int) -> Erasure:
-    """Erase personal data, and its search terms, in at most ``limit`` activations, events, licenses, leases
-    that are over, and trials of the customer, each. Who holds a lease now is needed to go on with it.
+    """Erase personal data, and its search terms, in at most ``limit`` activations, events and licenses each,
+    and in all ended leases and trials of the customer. A current lease needs its holder.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     personal = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
@@ -300,7 +301,7 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     own_leases = and_(leases.c.license_id.in_(own), is_over, leases.c.holder != "")
     for table in (refusals, license_notes):
         tx.connection.execute(delete(table).where(table.c.license_id.in_(own)))
-    # A receiver may have answered with what it was sent.
+    # A receiver's answer may repeat what it was sent.
     answered = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
     tx.connection.execute(update(webhook_deliveries).where(answered).values(answer=None))
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
@@ -314,7 +315,7 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
 
 
 def _erase_events(tx: WriteTransaction, of: ColumnElement[bool], *, limit: int) -> int:
-    """Erase the addresses and devices in some of these events; return how many had one."""
+    """Erase the addresses and device data in some of these events; return how many had any."""
     query = select(events.c.id, events.c.details).where(of, or_(events.c.ip_address != "", *_NAMES_DEVICE))
     found = tx.connection.execute(query.limit(limit)).all()
     _ERASE_EVENTS.execute(tx.connection, [_without_device(row) for row in found])
@@ -329,7 +330,7 @@ def _without_device(row: Row[Any, Any]) -> Values:
 
 
 def _erase_metadata(tx: WriteTransaction, customer_id: int, limit: int) -> int:
-    # An import writes there all that the shop keeps about a license: which of it is personal is unknown.
+    # An import stores everything here that the shop has about a license; which of it is personal is unknown.
     has_metadata = and_(licenses.c.customer_id == customer_id, licenses.c.metadata.is_not(None))
     numbers = list(tx.connection.execute(select(licenses.c.id).where(has_metadata).limit(limit)).scalars())
     if numbers:
@@ -353,7 +354,7 @@ def _is_set(name: str) -> ColumnElement[bool]:
 
 
 def _drop_terms(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
-    # The search must not write the same terms at this moment from what it has read before.
+    # The projection must not concurrently write the same terms from what it read earlier.
     lock_projection(tx)
     _DELETE_TERMS.execute(
         tx.connection,

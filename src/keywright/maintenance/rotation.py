@@ -1,9 +1,9 @@
-"""Change the secret of a database that is in use: all that it seals is sealed again.
+"""Rotate the secret of a database in use: reseal everything that is sealed with it.
 
 From ``begin`` on, everything is written with the new secret. Both secrets are needed until ``reseal`` has
 resealed the existing rows and ``finish`` has recorded that. Before ``begin``, every process that uses the
-database must know both: one that knows only the old secret would not find resealed keys, and could accept a
-license key twice.
+database must know both: a process that knows only the old secret would not find resealed keys, and could
+accept a license key twice.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _Key = Sequence[Any]
 
 
 class Resealed(msgspec.Struct):
-    """The numbers of values read, resealed, and unreadable with either secret."""
+    """How many values were read, resealed, and unreadable with either secret."""
 
     read: int = 0
     changed: int = 0
@@ -42,8 +42,8 @@ class Resealed(msgspec.Struct):
 
 
 def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
-    """Reseal everything that is not sealed with the secret in force, in small steps between the server's
-    changes. After an interruption it starts over, and leaves the rows that are resealed already.
+    """Reseal everything that is not sealed with the current secret, in small steps between the server's
+    changes. After an interruption, it starts over and skips rows that are already resealed.
     """
     total = Resealed()
     for target in SEALED_COLUMNS:
@@ -58,7 +58,7 @@ def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
             )
             progress(total)
             last = end
-            # The server's changes wait for the same lock: leave it to them half of the time.
+            # The server's changes need the same lock: leave it to them half of the time.
             sleep(monotonic() - began if step.changed else 0)
     return total
 
@@ -74,7 +74,7 @@ def _find_end(tx: ReadTransaction, target: SealedColumn, after: _Key | None) -> 
 
 
 def _reseal_step(tx: WriteTransaction, target: SealedColumn, after: _Key | None, end: _Key) -> Resealed:
-    """Reseal the rows after one key, up to another; they are locked in order, as everywhere."""
+    """Reseal the rows after one key, up to another. They are locked in key order, as everywhere."""
     key = list(target.table.primary_key)
     within: list[ColumnElement[bool]] = [tuple_(*key) <= end]
     if after is not None:
@@ -96,7 +96,9 @@ def _reseal_step(tx: WriteTransaction, target: SealedColumn, after: _Key | None,
 
 
 def _unseal(key_ring: KeyRing, target: SealedColumn, row: Any) -> tuple[bytes, KeyRing] | tuple[None, None]:
-    """Return the plain value of a row, and the secret with which it is sealed, and found."""
+    """Return the plain value of a row, and the key ring that unseals it and computed its blind index; None
+    and None if no ring does.
+    """
     for ring in key_ring.rings:
         try:
             plain = ring.unseal(row._mapping[target.column], target.associated_data(row))
@@ -120,7 +122,7 @@ def _reseal_row(ring: KeyRing, target: SealedColumn, row: Any, plain: bytes) -> 
 #: The seconds to wait for other processes that have an SQLite file open.
 _LOCK_TIMEOUT = 2.0
 _BEGIN = "UPDATE installation SET previous_secret_id = secret_id, secret_id = ?"
-#: A process that waits for this table can neither start to use the database nor write a license key.
+#: While this table is locked, no process can start to use the database or write a license key.
 _LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
 
 
@@ -133,12 +135,12 @@ class Progress(Enum):
     FINISHED = "two are known, and the database needs the new one only"
 
 
-#: Returns the two secrets: the new one, and the one that the database was written with so far.
+#: Returns both secrets: the new one, and the one that the database was written with so far.
 TakeNew = Callable[[], KeyRing]
 
 
 def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
-    """Return the progress of the rotation of a database that these secrets can open."""
+    """Find the progress of the rotation of a database that these secrets can open."""
     secret_ids = run_read(storage, lambda tx: find_secret_ids(tx.connection))
     if secret_ids.previous is not None:
         return Progress.BEGUN
@@ -148,10 +150,10 @@ def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
 
 
 def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
-    """Write everything with the secret that ``take_new`` returns, from this moment on.
+    """Write everything with the secret that ``take_new`` returns, from now on.
 
-    Raises ``StoreError`` when a process that does not know the new secret uses the database. Then nothing has
-    begun; on PostgreSQL the new secret was taken nevertheless, so that it can be given to that process.
+    Raises ``StoreError`` if a process that does not know the new secret uses the database. Then nothing has
+    begun; on PostgreSQL, ``take_new`` was called nevertheless, so that the process can get the new secret.
     """
     path = database_path(url)
     if path is None:
@@ -177,7 +179,7 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
 def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
     from keywright.db.session import COUNT_SESSIONS, Session
 
-    # The name of a connection ends with the secret that it knows, see ``session.name_suffix``.
+    # The name of a connection ends with the ID of the secret that it knows, see ``session.name_suffix``.
     count_unaware = f"{COUNT_SESSIONS} AND right(application_name, 18) <> ' +' || CAST(:secret_id AS text)"
     with closing(Session(url)) as session, session.transaction() as connection:
         connection.exec_driver_sql(_LOCK)
@@ -194,7 +196,7 @@ def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
 
 
 def _require_pair(key_ring: KeyRing, secret_ids: SecretIds) -> KeyRing:
-    """Raise ``StoreError`` unless the database is written with the previous one of two secrets."""
+    """Return the key ring. Raises ``StoreError`` unless the database uses the previous of its two secrets."""
     if secret_ids.previous is not None or [one.secret_id for one in key_ring.rings[1:]] != [
         secret_ids.current
     ]:
@@ -204,10 +206,10 @@ def _require_pair(key_ring: KeyRing, secret_ids: SecretIds) -> KeyRing:
 
 @contextmanager
 def _exclusive_transaction(path: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction on an SQLite file that no other process has open, nor opens meanwhile."""
+    """A transaction on an SQLite file that no other process has open or can open."""
     where = f"{path.absolute().as_uri()}?mode=rw"
     with closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT)) as writer:
-        # Set before the log is first read: then SQLite must have the file to itself.
+        # Set before the log is first read, so that SQLite requires exclusive access to the file.
         writer.execute("PRAGMA locking_mode=EXCLUSIVE")
         try:
             writer.execute("PRAGMA synchronous=FULL")

@@ -1,4 +1,4 @@
-"""Decide the command about settings that administrators change in the pages."""
+"""Handlers for settings that administrators change in the pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,9 @@ from keywright.maintenance.tasks import ListSettings, SaveSettings
 
 
 def save_settings(work: UnitOfWork, command: SaveSettings) -> None:
-    """Store what differs. The event has each value before and after; of a mail server, its host alone."""
+    """Store changed settings. The event contains each value before and after; of a mail server, only the
+    host; secrets are masked.
+    """
     before = list_stored(work.tx)
     changes = {name: text for name, text in command.changes.items() if text != before.get(name)}
     if changes:

@@ -1,4 +1,4 @@
-"""Maintenance: erase personal data, and delete old events and addresses, in steps.
+"""Maintenance commands, and long tasks in child processes.
 
 The state of the last task of each kind is in a file, so that every server process on this machine can show
 it; a lock shows whether a process still runs the task.
@@ -25,8 +25,8 @@ from keywright.core.command import Command, Cost, Query
 
 
 class EraseCustomer(Command, frozen=True, kw_only=True):
-    """Erase some of the data of the customer with this number; with ``is_step``, not the last of it. Of these
-    events of shops, which belong to no customer, what was sent is erased, too.
+    """Erase some of a customer's data; with ``is_step``, do not finish. The payloads of ``shop_event_ids``,
+    shop events that belong to no customer, are erased, too.
     """
 
     customer_id: int
@@ -35,7 +35,7 @@ class EraseCustomer(Command, frozen=True, kw_only=True):
 
 
 class ExportCustomer(Query, frozen=True, kw_only=True):
-    """Everything stored about the customer with this number."""
+    """Get everything stored about a customer."""
 
     cost = Cost.LIST
 
@@ -43,7 +43,7 @@ class ExportCustomer(Query, frozen=True, kw_only=True):
 
 
 class RequireCustomerData(Query, frozen=True, kw_only=True):
-    """Whether anything is stored about the customer with this number."""
+    """Check that anything is stored about a customer."""
 
     cost = Cost.LIST
 
@@ -51,8 +51,8 @@ class RequireCustomerData(Query, frozen=True, kw_only=True):
 
 
 class PurgeEvents(Command, frozen=True, kw_only=True):
-    """Delete some events from before this moment (None: none), or find licenses that may have too many
-    events; with a license, delete some of its surplus events.
+    """Delete some events before this moment (None: none), or find licenses that may have too many events;
+    with a license, delete some of its surplus events.
     """
 
     cost = Cost.ALONE
@@ -62,7 +62,7 @@ class PurgeEvents(Command, frozen=True, kw_only=True):
 
 
 class PurgeDeletedLicenses(Command, frozen=True, kw_only=True):
-    """Delete some of what is kept of licenses that were deleted before this moment."""
+    """Delete the snapshots of some licenses that were deleted before this moment."""
 
     cost = Cost.ALONE
 
@@ -70,7 +70,7 @@ class PurgeDeletedLicenses(Command, frozen=True, kw_only=True):
 
 
 class PurgeUsage(Command, frozen=True, kw_only=True):
-    """Delete some usage of meters in periods that began before this moment."""
+    """Delete some meter usage of periods that were closed before this moment."""
 
     cost = Cost.ALONE
 
@@ -78,8 +78,8 @@ class PurgeUsage(Command, frozen=True, kw_only=True):
 
 
 class PurgeAddresses(Command, frozen=True, kw_only=True):
-    """Erase the addresses of those of these activations (license id, token) that were given up before this
-    moment, and of some earlier events.
+    """Erase the addresses in some events before this moment, and in those of the given activations (license
+    ID, token) that were given up before it.
     """
 
     cost = Cost.ALONE
@@ -90,32 +90,32 @@ class PurgeAddresses(Command, frozen=True, kw_only=True):
 
 
 class SaveSettings(Command, frozen=True, kw_only=True):
-    """Store settings that were changed in the pages, as texts; None is the default again."""
+    """Store settings that were changed in the pages, as texts; None restores the default."""
 
     changes: Mapping[str, str | None]
 
 
 class ListSettings(Query, frozen=True, kw_only=True):
-    """Every setting that is stored, as a text, by its name."""
+    """List the stored settings, as texts by name."""
 
 
 class BelieveClock(Command, frozen=True, kw_only=True):
-    """The clock is right now; with ``is_confirmed``, a person confirms it."""
+    """Save the current time as plausible; with ``is_confirmed``, a person confirmed the clock."""
 
     is_confirmed: bool = False
 
 
 class FindBelieved(Query, frozen=True, kw_only=True):
-    """The last moment at which the clock was believed; None where nothing has ever happened."""
+    """Find the last plausible time; None if nothing has ever happened."""
 
 
-#: The command `keywright`, wherever it is installed.
+#: The command ``keywright``, wherever it is installed.
 PROGRAM = (sys.executable, "-c", "from keywright.cli import main; main()")
-#: How many lines of output are kept, and how many characters of each line.
+#: The maximum number of output lines to keep, and of characters per line.
 _MAX_LINES, _MAX_LINE_LENGTH = 100, 500
-#: How much of the error output is kept, in bytes.
+#: The maximum size of the error output to keep, in bytes.
 _MAX_ERROR_OUTPUT = 4_000
-#: How long to wait for the lock, in seconds: another process may hold it for a moment to look at it.
+#: The timeout for the lock, in seconds: another process may hold it briefly to check it.
 _LOCK_TIMEOUT = 1.0
 #: The priority of child processes, see nice(1).
 _NICENESS = 10
@@ -134,8 +134,8 @@ class State(StrEnum):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A task and its output: the first ``lines``, how many more there were, and the last one. ``status`` is
-    the exit status of the child process.
+    """A task and its output: the first ``lines``, the number of further lines, and the last line. ``status``
+    is the exit status of the child process.
     """
 
     kind: str
@@ -150,13 +150,13 @@ class Task(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it has failed, in a line."""
+        """Why the task failed, in one line."""
         line = self.error_output.strip().rpartition("\n")[2].removeprefix("Error: ")
         return line[:_MAX_LINE_LENGTH] or _BROKEN
 
 
 def backup_event(task: Task, file: Path) -> tuple[str, dict[str, Any]]:
-    """The name and the details of the event about how a backup into this file has ended."""
+    """The name and details of the event for a backup task that wrote to this file."""
     if task.status == 0 and file.exists():
         return "backup.made", {"file": file.name, "size": file.stat().st_size}
     return "backup.failed", {"reason": task.reason}
@@ -186,7 +186,7 @@ class TaskRunner:
 
     def find(self, kind: str) -> Task | None:
         """The last task of this kind."""
-        # In this order: a process saves the end of its task before it releases the lock.
+        # Check the lock first: a process saves the end of its task before it releases the lock.
         is_busy = self.is_busy()
         try:
             task = msgspec.json.decode(self._file(kind).read_bytes(), type=Task)
@@ -196,7 +196,9 @@ class TaskRunner:
         return replace(task, state=State.LOST) if is_lost else task
 
     def start(self, kind: str, command: Sequence[str], environment: Mapping[str, str], on_end: OnEnd) -> bool:
-        """Start a child process with this command. False if a task is already running. Raises ``OSError``."""
+        """Start a child process with this command; return False if a task is already running. Raises
+        ``OSError``.
+        """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self._lock()
         try:
@@ -231,7 +233,7 @@ class TaskRunner:
         on_end(ended)
 
     def _lock(self) -> FileLock:
-        # It is released in another thread.
+        # The lock is released in another thread.
         return FileLock(self._folder / "lock", thread_local=False)
 
     def _file(self, kind: str) -> Path:
@@ -263,7 +265,7 @@ def _run_child(task: Task, command: Sequence[str], environment: Mapping[str, str
             )
         with process:
             with suppress(OSError):
-                # API calls come first.
+                # API calls have priority.
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
             assert process.stdout is not None  # noqa: S101
             lines, omitted_lines, last_line = _read_lines(process.stdout)
@@ -281,7 +283,7 @@ def _run_child(task: Task, command: Sequence[str], environment: Mapping[str, str
 
 
 def _read_lines(output: IO[str]) -> tuple[tuple[str, ...], int, str]:
-    """The first lines, how many more there were, and the last line."""
+    """The first lines, the number of further lines, and the last line."""
     lines: list[str] = []
     omitted_lines, last_line = 0, ""
     while line := output.readline(_MAX_LINE_LENGTH):

@@ -1,6 +1,6 @@
-"""What the first start of this version will do to a database, and what is in the way.
+"""Preview what the first start of this version will do to a database, and what prevents it.
 
-The database may have any schema since the first release: only what all of them have is read.
+The database may have any schema since the first release, so only columns that all of them have are read.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from keywright.events.model import MailState
 from keywright.maintenance.backup import find_backup_time
 from keywright.maintenance.inspection import measure
 
-#: No more of each are counted, and no more hosts are named.
+#: The maximum number of rows to count, and of hosts to name.
 _MAX_COUNTED, _MAX_HOSTS = 10_000, 20
 _ROWS = {
     "job": select(jobs.c.id).where(jobs.c.finished_at.is_(None)),
@@ -31,28 +31,28 @@ _ROWS = {
     "webhook": select(webhook_deliveries.c.event_id).where(webhook_deliveries.c.finished_at.is_(None)),
     "shop event": select(shop_events.c.id).where(shop_events.c.next_attempt_at.is_not(None)),
 }
-#: Count what goes on after the upgrade.
+#: Count unfinished work, which continues after the upgrade.
 _UNFINISHED = {
     name: select(func.count()).select_from(query.limit(_MAX_COUNTED).subquery())
     for name, query in _ROWS.items()
 }
-#: After so long without a backup, there is a warning. SQLite's file is copied before a migration, too.
+#: A backup older than this causes a warning. An SQLite file is also copied before a migration.
 _BACKUP_LATE = {"sqlite": timedelta(hours=26), "postgresql": timedelta(hours=1)}
-#: The version of PostgreSQL with which everything is tested.
+#: The PostgreSQL version that everything is tested with.
 _TESTED = 18
 
 
 def preview(
     settings: Settings, key_ring: KeyRing, servers: Sequence[tuple[str, str | None]], now: datetime
 ) -> dict[str, Any]:
-    """Look at the settings' database, which exists, and change nothing.
+    """Inspect the existing database of the settings without changing it.
 
-    ``servers`` are those that run on this machine: their addresses and versions (None: it is not known).
-    Returns the ``schema``, the migrations that are ``pending``, the ``size`` in bytes, whether the version
-    before ``is_compatible`` with the new schema, the ``database_version``, the time of the ``last_backup``,
-    what is ``unfinished``, sentences of ``warnings``, and of ``obstacles``, with which it would fail or break
-    something. For SQLite, also the bytes that are ``free``, and ``needed`` for a copy and for the log of the
-    migration.
+    ``servers`` are the addresses and versions (None if unknown) of servers that run on this machine. Returns
+    the ``schema``, the ``pending`` migrations, the ``size`` in bytes, whether the previous version
+    ``is_compatible`` with the new schema, the ``database_version``, the time of the ``last_backup``, counts
+    of ``unfinished`` work, and sentences: ``warnings``, and ``obstacles``, which would make the upgrade fail
+    or break something. For SQLite, also the ``free`` bytes, and the bytes ``needed`` for a copy and the log
+    of the migration.
 
     Raises the errors of ``open_storage``.
     """

@@ -1,6 +1,6 @@
-"""What stops a vendor's business while the database is sound: sales, mails, webhooks and backups that wait, a
-disk that fills, a change that was begun and not finished. The doctor, the overview and the metrics show the
-same figures; each sentence states what to do.
+"""Monitored figures: problems that stop a vendor's business although the database is sound, such as waiting
+sales, mails, webhooks or backups, a full disk, or an unfinished upgrade or rotation. The doctor, the overview
+and the metrics show the same figures; each sentence states what to do.
 """
 
 import shutil
@@ -35,23 +35,23 @@ from keywright.search.feed import find_visible_id
 from keywright.search.projector import lag
 from keywright.search.terms_store import find_time_after
 
-#: After so long, what should have gone out at once, or was tried again some times, is a trouble.
+#: Mails, webhooks and shop events are late if they wait this long, including some retries.
 _LATE = timedelta(hours=1)
-#: The same for what the pages find, and for what programs and webhooks are notified of.
+#: The same for the search of the pages, and for the event feed that programs and webhooks read.
 _SEARCH_LATE, _FEED_LATE = timedelta(minutes=15), timedelta(minutes=1)
-#: Backups are made daily, and take a while.
+#: Backups are made daily, plus time for making one.
 _BACKUP_LATE = timedelta(hours=26)
-#: A certificate is renewed before so little of it is left.
+#: A certificate should be renewed before its remaining validity is this short.
 _RENEWED = timedelta(days=14)
-#: Mails that were given up, and sales that wait for a decision, are named for so long.
+#: How long failed mails, and sales that wait for a decision, are reported.
 _LATELY = timedelta(days=7)
-#: With fewer bytes, a copy, a backup or the log of the database may fill the disk.
+#: With fewer free bytes, a copy, a backup or the log of the database may fill the disk.
 _LEAST_FREE = 1 << 30
-#: No more are counted.
+#: The maximum number of rows to count.
 _MAX_COUNTED = 10_000
-#: What is quoted of an answer.
+#: The maximum length of a quoted answer.
 _MAX_QUOTED = 150
-#: The gauges, without ``keywright_``: what each label is, and what each means.
+#: The gauges, without the prefix ``keywright_``: the label's name, and the description.
 GAUGES = {
     "webhook_oldest_seconds": ("endpoint", "How long the oldest undelivered event of an endpoint waits."),
     "shop_events_unmatched": (
@@ -73,8 +73,8 @@ GAUGES = {
 
 
 class Figure(NamedTuple):
-    """A figure; where it ``is_bad``, ``sentence`` states what is wrong and what to do. ``label`` is the value
-    of the gauge's label.
+    """A figure. If it ``is_bad``, ``sentence`` states what is wrong and what to do. ``label`` is the value of
+    the gauge's label.
     """
 
     gauge: str
@@ -85,8 +85,8 @@ class Figure(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """Some that wait: their number, when the oldest began to (now, if none waits), and what one of them was
-    answered, to end a clause with.
+    """Waiting items: their number, since when the oldest waits (now, if none waits), and a clause that quotes
+    an answer to one of them, or "".
     """
 
     number: int
@@ -110,7 +110,7 @@ def probe(storage: Storage) -> bool:
 
 
 def watch(tx: ReadTransaction, settings: Settings, now: datetime, *, is_writable: bool) -> list[Figure]:
-    """Every figure."""
+    """All figures."""
     return [
         *_watch_shops(tx, now),
         *_watch_mails(tx, now, has_server=settings.smtp_server is not None),
@@ -121,13 +121,14 @@ def watch(tx: ReadTransaction, settings: Settings, now: datetime, *, is_writable
 
 
 def _watch_shops(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
-    """Sales that made no license yet."""
+    """Sales without a license yet."""
     column = shop_events.c
     for number, name in tx.connection.execute(select(connections.c.id, connections.c.name)).all():
         of_it = select(column.received_at.label("since"), column.detail.label("answer")).where(
             column.connection_id == number
         )
-        # As the index has it. Some are decided outside, and stay as they are: those of a week are enough.
+        # A literal, to match the index. Some are settled elsewhere and stay unmatched, so only the last
+        # week's count.
         is_unmatched = column.state == literal_column(f"'{EventState.UNMATCHED}'")
         is_new = column.received_at >= to_seconds(now - _LATELY)
         unmatched = _measure(tx, of_it.where(is_unmatched, is_new), now)
@@ -149,7 +150,7 @@ def _watch_shops(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
 
 
 def _watch_mails(tx: ReadTransaction, now: datetime, *, has_server: bool) -> Iterator[Figure]:
-    """Mails that wait, or were given up."""
+    """Waiting and failed mails."""
     column = mail_outbox.c
     mails = select(column.created_at.label("since"), column.error.label("answer"))
     waiting = _measure(tx, mails.where(column.state == MailState.WAITING.value), now)
@@ -173,7 +174,7 @@ def _watch_mails(tx: ReadTransaction, now: datetime, *, has_server: bool) -> Ite
 
 
 def _watch_webhooks(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
-    """Endpoints that take nothing."""
+    """Webhook endpoints that accept nothing."""
     column = webhook_deliveries.c
     for one in tx.connection.execute(select(webhook_endpoints).order_by(webhook_endpoints.c.id)).all():
         query = select(column.created_at.label("since"), column.answer).where(
@@ -204,7 +205,7 @@ def _watch_webhooks(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
 
 
 def _watch_events(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
-    """What follows the events, some seconds later."""
+    """The lag of the search and the event feed, normally some seconds."""
     found, listed_until = lag(tx).oldest_at or now, find_time_after(tx, find_visible_id(tx, 0)) or now
     sentence = f"the search of the pages knows no event since {_at(found)}. Check that a server runs."
     yield _late("search_lag_seconds", now - found, _SEARCH_LATE, sentence)
@@ -222,7 +223,7 @@ def _watch_installation(
     url = settings.database_url_in_force
     installed_at = to_datetime(tx.connection.execute(select(installation.c.created_at)).scalar_one())
     made_at = find_backup_time(tx)
-    # One from the future was made while the clock was wrong.
+    # A backup from the future was made while the clock was wrong.
     since = made_at if made_at is not None and made_at <= now else min(installed_at, now)
     sentence = (
         f"the last backup was made at {_at(since)}" if since == made_at else "no backup was made yet"
@@ -253,7 +254,7 @@ def _watch_installation(
 
 
 def list_other_warnings(tx: ReadTransaction, settings: Settings, *, max_waiting: int) -> Iterator[str]:
-    """Warn about what can make no license, leads nowhere, or is held."""
+    """Warn about connections that can make no license, missing links, held mails and full webhook queues."""
     for one in tx.connection.execute(select(connections).where(connections.c.mapping == "[]")).all():
         yield (
             f"the connection {one.id} ({one.name}) makes no license: its mapping is empty. Name the shop's "
@@ -288,7 +289,7 @@ def _late(gauge: str, age: timedelta, limit: timedelta, sentence: str, label: st
 
 
 def _measure(tx: ReadTransaction, query: Select[Any], now: datetime) -> _Waiting:
-    """Count rows of ``since`` and ``answer``."""
+    """Aggregate rows of ``since`` and ``answer``."""
     some = query.limit(_MAX_COUNTED).subquery().c
     number, first, answer = tx.connection.execute(
         select(func.count(), func.min(some.since), func.max(some.answer))

@@ -1,7 +1,7 @@
-"""Backups: one file that holds a database as it was at one moment, and from which it can be restored.
+"""Backups: a file with a snapshot of a database, from which it can be restored.
 
-Servers go on reading and writing while a backup is made. A restore changes nothing until the end, and then
-everything at once: whenever it is broken off, there is the old database or the new one.
+Servers can read and write while a backup is made. A restore is atomic: if it is interrupted, either the old
+database or the new one exists.
 """
 
 import errno
@@ -64,7 +64,7 @@ _OTHER_KIND = {
 
 
 class NewBackup(NamedTuple):
-    """A backup that was made, and its size in bytes."""
+    """A new backup, and its size in bytes."""
 
     manifest: Manifest
     size: int
@@ -81,13 +81,13 @@ def make_backup(
     is_overwriting: bool,
     progress: Progress,
 ) -> NewBackup:
-    """Back up the database that the URL names, as it is now, signed by the key ring; unsigned without one.
-    The secret is included if it is given, and the files of releases if their folder is.
+    """Back up the current state of the database that the URL names, signed with the key ring, if given. The
+    backup includes the secret, and the files of releases, if the secret or the folder is given.
 
-    A file gets its name only when it is complete and on the disk; nothing is left when that fails. Until then
-    there is a copy of the database beside it, or, when ``to`` is not a file, where temporary files are.
-    Raises ``StoreError`` when there can be no such backup, ``StoreUnavailable`` when the database cannot be
-    read, ``OSError`` when the file cannot be written.
+    A file gets its final name only once it is complete and synced; on failure, nothing is left. A temporary
+    copy of the database is stored next to it or, if ``to`` is not a path, in the temporary directory. Raises
+    ``StoreError`` if such a backup is impossible, ``StoreUnavailable`` if the database cannot be read,
+    ``OSError`` if the file cannot be written.
     """
     parent = Path(gettempdir())
     if isinstance(to, Path):
@@ -130,13 +130,13 @@ def restore(
     before_replacing: Callable[[], None],
     progress: Progress,
 ) -> Path | None:
-    """Replace the database that the URL names by that of the backup; an older schema is migrated when the
-    database is opened. Return the file that keeps an SQLite database that was replaced.
+    """Replace the database that the URL names with that of the backup. A PostgreSQL database with an older
+    schema is migrated when it is opened. Return the file to which a replaced SQLite database was copied, if
+    any.
 
     ``before_replacing`` is called when only the last step can still fail. Raises ``StoreError``, and changes
-    nothing, when the backup is not whole or not compatible; when it is not signed by the key ring, unless
-    ``is_unsigned``; when a server is running; and when there is a database with something in it, unless
-    ``is_overwriting``.
+    nothing, if the backup is damaged or not compatible; if it is not signed with the key ring, unless
+    ``is_unsigned``; if a server is running; and if the database is not empty, unless ``is_overwriting``.
     """
     require_compatible(backup.manifest, url)
     secret_ids = SecretIds(backup.manifest.secret_id, backup.manifest.previous_secret_id)
@@ -160,7 +160,7 @@ def restore(
 
 
 def restore_files(backup: Backup, folder: Path) -> None:
-    """Put the files of releases that a backup holds into the folder of files. Raises ``StoreError``."""
+    """Restore the files of releases in a backup to the folder of files. Raises ``StoreError``."""
     with _explain_errors(folder):
         for part in backup.files:
             restore_file(folder, part.sha256, backup.read_file(part))
@@ -225,8 +225,9 @@ def _require_right_secret(state: DatabaseState, key_ring: KeyRing | None, *, has
 
 
 def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
-    """Note in the database when its last backup was made, for those who watch it; not before a migration, nor
-    where nothing can be written, nor by a user who would make the lock file of an SQLite database.
+    """Store in the database when its last backup was made, for monitoring. Do nothing if a migration is
+    pending, if the database cannot be written, or if this would create the lock file of an SQLite database,
+    perhaps as another user.
     """
     path = database_path(url)
     if path is not None and not Path(f"{path}.lock").exists():
@@ -238,7 +239,7 @@ def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
 
 
 def list_file_names(url: str, limit: int) -> list[str]:
-    """The names of the first files of releases whose bytes are stored; none of a schema without releases."""
+    """The names of the first release files whose bytes are stored; empty for a schema without releases."""
     column = release_files.c
     query = select(column.name).where(column.stored_at.is_not(None)).distinct().order_by(column.name)
 
@@ -250,20 +251,20 @@ def list_file_names(url: str, limit: int) -> list[str]:
 
 
 def find_backup_time(tx: ReadTransaction) -> datetime | None:
-    """When the last backup was made; None if none was."""
+    """When the last backup was made; None if there is none."""
     made_at = find_checkpoint(tx, _MADE_AT)
     return to_datetime(made_at) if made_at else None
 
 
 def _note_backup(tx: WriteTransaction, made_at: datetime) -> None:
-    # Not the latest: the clock may have been ahead.
+    # Replace even a later time: the clock may have been ahead.
     tx.connection.execute(delete(checkpoints).where(checkpoints.c.name == _MADE_AT))
     tx.connection.execute(insert(checkpoints).values(name=_MADE_AT, last_id=to_seconds(made_at)))
 
 
 @contextmanager
 def _explain_errors(folder: Path) -> Iterator[None]:
-    """Raise a ``StoreError`` with a sentence for errors of SQLite, and for a full disk in this folder."""
+    """Convert database errors, and a full disk in this folder, to ``StoreError`` with a sentence."""
     try:
         yield
     except (sqlite3.Error, DBAPIError) as problem:

@@ -1,14 +1,14 @@
-"""The file of a backup: a tar archive.
+"""The format of a backup file: a tar archive.
 
-In this order: ``manifest.json``, which describes it; ``secret``, if it was asked for; ``keywright.db`` (an
-SQLite database) or ``keywright.dump`` (a PostgreSQL database, in pg_dump's custom format); files of releases,
-if they were asked for, each as ``files/`` and its SHA-256; ``signature``.
+Its parts, in this order: ``manifest.json``, which describes it; ``secret``, if requested; ``keywright.db``
+(an SQLite database) or ``keywright.dump`` (a PostgreSQL database, in pg_dump's custom format); files of
+releases, if requested, each as ``files/`` and its SHA-256; ``signature``.
 
-The first line of ``signature`` is the SHA-256 of every byte before that part. It finds accidents: anyone can
-compute it again. The second line is an HMAC-SHA-256 of the first, by a key that derives from the
-installation's secret, so only the owner of the secret can compute it. It is missing where no secret was at
-hand. The bytes of ``signature`` itself, and of the end after it, follow from the two lines, so a reader finds
-every byte that has changed.
+The first line of ``signature`` is the SHA-256 of all bytes before that part. It detects accidental damage,
+but anyone can recompute it. The second line is an HMAC-SHA-256 of the first, with a key derived from the
+installation's secret, so only the owner of the secret can compute it. It is missing if no secret was
+available. The bytes of ``signature`` itself, and of the end of the archive, follow from the two lines, so a
+reader detects any changed byte.
 """
 
 import hmac
@@ -31,23 +31,23 @@ from keywright.core.errors import StoreError
 from keywright.db.locks import new_file
 from keywright.maintenance.backup.manifest import Manifest
 
-#: Backups of other formats are refused.
+#: The format version; backups in other formats are refused.
 FORMAT: Final = 3
 _MANIFEST, _SECRET, _SIGNATURE = "manifest.json", "secret", "signature"
-#: The key of the HMAC serves this purpose only.
+#: The purpose for which the HMAC key is derived; it is used for nothing else.
 _PURPOSE = "a backup"
-#: The name of the part that holds the database.
+#: The name of the part that contains the database.
 _PARTS: Final = {"sqlite": "keywright.db", "postgresql": "keywright.dump"}
 _FILES = "files/"
 _FILE_NAME = re.compile(f"{_FILES}[0-9a-f]{{64}}")
 CHUNK = 1 << 20
-#: The manifest, the secret and the signature are small, in bytes; a file with larger ones is no backup.
+#: The maximum size of the manifest, the secret and the signature, in bytes.
 _MAX_SMALL_PART = 1 << 16
-#: Bytes between two syncs. Without them, the last sync writes everything at once, and a server that syncs to
-#: the same disk meanwhile waits for all of it.
+#: Bytes between two syncs. A single sync at the end would write everything at once, and delay a server that
+#: syncs to the same disk.
 _SYNC_INTERVAL = 32 << 20
 
-#: Called with the current step, the bytes done, and the bytes in total; 0 when the total is not known.
+#: Called with the current step, the bytes done, and the bytes in total, 0 if unknown.
 Progress = Callable[[str, int, int], None]
 
 
@@ -66,8 +66,8 @@ def write(
     signed_by: KeyRing | None,
     progress: Progress,
 ) -> int:
-    """Write a backup of the database in the file ``payload``, with these files, which are named by their
-    SHA-256; return its size in bytes. Raises ``StoreError`` for a file that was altered.
+    """Write a backup of the database in the file ``payload``, with these files of releases, which are named
+    by their SHA-256; return its size in bytes. Raises ``StoreError`` for a file that was altered.
 
     Without ``signed_by``, the backup is not signed.
     """
@@ -101,7 +101,7 @@ def _add_file(archive: tarfile.TarFile, path: Path, manifest: Manifest) -> None:
 
 
 class _Hashed(BufferedIOBase):
-    """Reads a file, and hashes what was read."""
+    """Reads a file, and hashes the bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -114,7 +114,7 @@ class _Hashed(BufferedIOBase):
 
 
 class _Output(BufferedIOBase):
-    """Writes into a file or a pipe; hashes, counts and syncs what goes through."""
+    """Writes to a file or a pipe; hashes, counts and syncs the bytes written."""
 
     def __init__(self, output: BinaryIO, progress: Callable[[int], None]) -> None:
         self._output = output
@@ -140,7 +140,7 @@ class _Output(BufferedIOBase):
 
 
 class FilePart(NamedTuple):
-    """A file of a release in a backup: its SHA-256, and where its bytes are."""
+    """A release file in a backup: its SHA-256, and where its bytes are."""
 
     sha256: str
     offset: int
@@ -148,21 +148,21 @@ class FilePart(NamedTuple):
 
 
 class Backup:
-    """An open backup. Its ``manifest`` and ``secret`` must not be trusted before ``read`` has returned."""
+    """An open backup. Do not trust its ``manifest`` and ``secret`` before ``read`` has returned."""
 
     manifest: Manifest
     secret: str | None
-    #: The bytes of the database.
+    #: The size of the database, in bytes.
     size: int
     files: list[FilePart]
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """``name`` stands for it in messages, where the path means nothing. Raises ``StoreError`` for no
-        backup or another format, ``OSError`` for an unreadable file.
+        """``name`` replaces the path in messages. Raises ``StoreError`` if the file is not a backup or has
+        another format, ``OSError`` if it cannot be read.
         """
         self.path = Path(name or path)
         self._file = path.open("rb")
-        #: Of the bytes before the database, as they were when they were read.
+        #: The hash of the bytes before the database, updated while they are read.
         self._digest = sha256()
         try:
             self._read_structure()
@@ -186,9 +186,8 @@ class Backup:
     def read(self, into: BinaryIO | None, progress: Progress, *, signed_by: KeyRing | None) -> None:
         """Check every byte of the backup, and write its database ``into`` a file.
 
-        Raises ``StoreError`` unless it is, to the last bit, as it was written, and was signed by this secret;
-        what was written ``into`` the file must not be used then. Without ``signed_by``, the signature is not
-        checked.
+        Raises ``StoreError`` if any bit has changed, or if the backup is not signed with this secret; then
+        discard what was written ``into`` the file. Without ``signed_by``, the signature is not checked.
         """
         if signed_by is not None and not self._signature:
             raise _no_signature_error(self.path)
@@ -208,7 +207,7 @@ class Backup:
                 raise _wrong_signature_error(self.path)
 
     def read_file(self, part: FilePart) -> Iterator[bytes]:
-        """The bytes of a file of a release."""
+        """Yield the bytes of a release file."""
         return self._read_pieces(part.offset, part.size)
 
     def close(self) -> None:
@@ -250,7 +249,7 @@ class Backup:
 
     def _read_next_header(self) -> tuple[str, int]:
         """The name and the size of the next part."""
-        # Header by header: tarfile.TarFile would follow whatever extensions of tar an unknown file has.
+        # Parse each header here: tarfile.TarFile would follow any tar extensions in an untrusted file.
         try:
             header = tarfile.TarInfo.frombuf(self._take(tarfile.BLOCKSIZE), "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
@@ -269,8 +268,8 @@ class Backup:
 
 
 def unpack(source: BinaryIO, path: Path, name: str, *, is_compressed: bool) -> None:
-    """Write a backup that comes from a pipe, or is compressed by gzip, to a new file. Raises ``StoreError``
-    for one that is cut off.
+    """Write a backup from a pipe, perhaps compressed with gzip, to a new file. Raises ``StoreError`` if
+    compressed data is damaged or truncated.
     """
     try:
         with new_file(path) as file:
@@ -280,13 +279,13 @@ def unpack(source: BinaryIO, path: Path, name: str, *, is_compressed: bool) -> N
 
 
 def is_backup(path: Path) -> bool:
-    """Return whether the file begins as a backup does."""
+    """Return whether the file begins like a backup."""
     with path.open("rb") as file:
         return _begins_with_manifest(file)
 
 
 def not_a_backup_error(path: Path) -> StoreError:
-    """Build the error for a file that is no backup."""
+    """Build the error for a file that is not a backup."""
     return StoreError(f"{path} is no backup that `keywright backup` made.")
 
 
@@ -311,13 +310,13 @@ def _wrong_signature_error(path: Path) -> StoreError:
 
 
 def _sign(key_ring: KeyRing, manifest: Manifest, digest: str) -> str:
-    """Sign with the secret that the database was written with, if it is at hand."""
+    """Sign with the secret that the database was written with, if available, else with the current one."""
     ring = key_ring.find_ring(manifest.secret_id) or key_ring
     return ring.sign(_PURPOSE, digest).hex()
 
 
 def _signature_part(lines: Sequence[str], manifest: Manifest) -> bytes:
-    """Build the last part of a backup, and the end of the archive."""
+    """Build the last part of a backup, including the end of the archive."""
     part = BytesIO()
     with tarfile.TarFile(fileobj=part, mode="w", format=tarfile.GNU_FORMAT) as archive:
         _add(archive, _SIGNATURE, "".join(f"{line}\n" for line in lines).encode(), manifest)

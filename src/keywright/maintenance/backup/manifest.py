@@ -1,4 +1,4 @@
-"""The manifest of a backup, and the folder of backups that were started from the pages or are made daily."""
+"""The manifest of a backup, and the folder of daily backups and those started from the pages."""
 
 import os
 import re
@@ -34,7 +34,7 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """The number of rows in each table."""
+    """The row counts of the main tables, and the time of the newest event."""
 
     licenses: int
     activations: int
@@ -46,12 +46,12 @@ class Contents(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is lost when the database is replaced."""
+        """Whether replacing the database loses nothing."""
         return not any(getattr(self, table.name) for table in _COUNTED)
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A database at one moment."""
+    """The state of a database at one moment."""
 
     state: DatabaseState
     installed_at: datetime
@@ -62,27 +62,27 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a backup."""
 
     format: int
-    #: The moment whose state the backup holds.
+    #: The moment of the snapshot.
     made_at: Moment
-    #: The versions of Keywright and of pg_dump that made it.
+    #: The version of Keywright, and that of pg_dump (None for SQLite).
     made_by: str
     dumped_by: str | None
     database: Literal["sqlite", "postgresql"]
-    #: The schema's.
+    #: The revision of the schema.
     revision: str
     #: Identifies the secret that the license keys are sealed with, without revealing it.
     secret_id: str
-    #: While the secret is rotated: the secret that some of them are still sealed with.
+    #: During a rotation, the ID of the secret that some keys are still sealed with.
     previous_secret_id: str | None = None
     has_secret: bool
-    #: How many files of releases are in it.
+    #: The number of release files in it.
     files: int = 0
     installed_at: Moment
     contents: Contents
 
 
 def describe(connection: Connection, name: str) -> Description | None:
-    """Describe the database at the moment of this transaction; None when it has no tables of Keywright.
+    """Describe the database as this transaction sees it; None if it has no Keywright tables.
 
     Raises ``StoreError`` for a database of another program, or of a newer Keywright.
     """
@@ -99,13 +99,13 @@ def describe(connection: Connection, name: str) -> Description | None:
 
 
 def list_tables(connection: Connection) -> list[str]:
-    """List Keywright's tables in this database, the table of the schema's revision included."""
+    """List Keywright's tables in this database, including the table with the schema's revision."""
     ours = {*metadata.tables, "alembic_version"}
     return sorted(ours & set(inspect(connection).get_table_names()))
 
 
 def require_match(database: Description | None, manifest: Manifest, file: Path) -> None:
-    """Raise ``StoreError`` unless the database is as the manifest of the backup in this file states."""
+    """Raise ``StoreError`` unless the database matches the manifest of the backup in this file."""
     expected = (manifest.revision, manifest.secret_id, manifest.previous_secret_id, manifest.contents)
     if database is not None:
         state = database.state
@@ -153,15 +153,13 @@ def _count_rows(connection: Connection) -> Contents:
 
 
 _NAME = re.compile(r"keywright-(?P<day>\d{8})-(?P<time>\d{6})(?P<daily>-daily)?\.tar", re.ASCII)
-#: The files of a backup in progress; a complete one has its final name.
+#: A glob for the files of a backup in progress; a complete one has its final name.
 _UNFINISHED = ".keywright-*/*"
 _CHUNK_SIZE = 1 << 20
 
 
 class Backup(NamedTuple):
-    """A backup, or a copy of the database that was made before it was migrated from ``schema``. Its size is
-    in bytes.
-    """
+    """A backup, or a copy of the database from before its migration from ``schema``. The size is in bytes."""
 
     name: str
     size: int
@@ -170,8 +168,8 @@ class Backup(NamedTuple):
 
 
 class Backups:
-    """The backups of an installation. ``database`` is its file; None where that is a PostgreSQL database,
-    which has no copies.
+    """The backups of an installation. ``database`` is the SQLite file; None for PostgreSQL, which is not
+    copied before a migration.
     """
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
@@ -180,7 +178,7 @@ class Backups:
         self.folder_of_copies = folder if database is None else database.parent / "backups"
 
     def prepare(self, now: datetime) -> Path:
-        """The path for a new backup; makes the folder. Raises ``OSError``."""
+        """Create the folder and return the path for a new backup. Raises ``OSError``."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.folder / f"keywright-{now:%Y%m%d-%H%M%S}.tar"
 
@@ -189,19 +187,19 @@ class Backups:
         return self.folder / f"keywright-{due_at:%Y%m%d-%H%M%S}-daily.tar"
 
     def find_expired(self, keep: int) -> list[Path]:
-        """All daily backups but the newest ``keep``."""
+        """All daily backups except the newest ``keep``."""
         daily = [
             path for path in self.folder.glob("*") if (found := _NAME.fullmatch(path.name)) and found["daily"]
         ]
         return sorted(daily)[:-keep]
 
     def all(self) -> list[Backup]:
-        """Every backup, the newest first."""
+        """All backups, newest first."""
         found = [one for folder, ours in self._patterns() for one in _list_folder(folder, ours)]
         return [kept for _, kept in sorted(found, reverse=True)]
 
     def find(self, name: str) -> Path:
-        """The file of this name. Raises ``NoSuchAddress``."""
+        """Find the backup with this file name. Raises ``NoSuchAddress``."""
         for folder, ours in self._patterns():
             if ours.fullmatch(name) and _status(folder / name) is not None:
                 return folder / name
@@ -212,14 +210,14 @@ class Backups:
         return sum(status.st_size for status in map(_status, self.folder.glob(_UNFINISHED)) if status)
 
     def _patterns(self) -> Iterator[tuple[Path, re.Pattern[str]]]:
-        """The folders and the names of the files in them that may be downloaded or deleted."""
+        """The folders, and patterns of the file names in them that may be downloaded or deleted."""
         yield self.folder, _NAME
         if self._database is not None:
             yield self.folder_of_copies, name_pattern(self._database)
 
 
 def require_readable(path: Path) -> int:
-    """The size of the file in bytes. Raises ``OSError`` when it cannot be read."""
+    """The size of the file in bytes. Raises ``OSError`` if it cannot be read."""
     with path.open("rb") as file:
         return os.fstat(file.fileno()).st_size
 

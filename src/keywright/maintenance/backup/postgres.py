@@ -1,8 +1,8 @@
-"""Backups of PostgreSQL, by its own programs pg_dump and pg_restore.
+"""Back up and restore PostgreSQL databases with pg_dump and pg_restore.
 
-pg_restore writes SQL here, and this module runs it on its own connection. It could connect by itself, but the
-transaction has more to do than pg_restore can: lock servers out, check the result against the manifest, and
-move the sequences on (docs/decisions/014-backups.md).
+pg_restore only generates SQL, which this module runs on its own connection, because the transaction does more
+than pg_restore can: lock servers out, check the result against the manifest, and advance the sequences
+(docs/decisions/014-backups.md).
 """
 
 import os
@@ -45,7 +45,7 @@ from keywright.maintenance.clock import believing
 
 _VERSION = re.compile(r"\(PostgreSQL\) ((\d+)[^\s]*)")
 _VERSION_TIMEOUT = 10.0
-#: The name of the connection that a backup is made over, for those who list the server's connections.
+#: The application name of a backup's connection, shown in the server's list of connections.
 APPLICATION = "keywright-backup"
 
 
@@ -82,9 +82,9 @@ def find_program(name: str, *, needed: int, reason: str) -> Program:
 def run_program(
     program: Program, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[BinaryIO]:
-    """Run the program; the block reads its output to the end.
+    """Run the program; the ``with`` block must read its output to the end.
 
-    The program is killed when the block raises an exception. Raises ``StoreError`` when the program fails.
+    The program is killed if the block raises an exception. Raises ``StoreError`` if the program fails.
     """
     with TemporaryFile() as errors:
         process = subprocess.Popen(  # noqa: S603
@@ -111,8 +111,8 @@ def run_program(
 
 
 def hide_passwords(url: str, info: ConnectionInfo) -> tuple[str, dict[str, str]]:
-    """Return a connection string for the very server where ``info`` is connected, and environment variables
-    with the secrets of the URL, which must not appear in the list of processes.
+    """Return a connection string for the same server that ``info`` is connected to, and environment variables
+    for the URL's secrets, which must not appear in the process list.
 
     Raises ``ConfigurationError`` for a secret that libpq does not read from the environment.
     """
@@ -134,7 +134,7 @@ def hide_passwords(url: str, info: ConnectionInfo) -> tuple[str, dict[str, str]]
 
 
 _CONSEQUENCE = "nothing of it would be kept, so make a backup of it first, with `keywright backup`"
-#: The role, and the URL, may set limits that are meant for short transactions.
+#: Override limits that the role or the URL sets for short transactions.
 _LIFT_LIMITS = """
 SELECT set_config(name, value, true)
 FROM (VALUES ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
@@ -147,16 +147,16 @@ _SEQUENCES = [
 _EXISTING = text(
     "SELECT name FROM unnest(CAST(:names AS text[])) AS name WHERE to_regclass(name) IS NOT NULL"
 )
-#: Lines of pg_restore's that are left out: commands to psql, and settings, which this session has already.
+#: The beginnings of pg_restore's lines to omit: psql commands, and settings, which this session has already.
 _LEFT_OUT = (b"\\", b"SET ", b"SELECT pg_catalog.set_config(")
 #: https://www.postgresql.org/docs/current/sql-copy.html, "Text Format".
 _END_OF_ROWS = b"\\.\n"
-#: A row may have megabytes.
+#: How many rows of a COPY to send at once: a row may have megabytes.
 _ROWS_AT_ONCE = 20
 
 
 class Dump(NamedTuple):
-    """The description of a database that was dumped, and the program that dumped it."""
+    """The description of a dumped database, and the program that dumped it."""
 
     description: Description
     made_at: datetime
@@ -164,10 +164,10 @@ class Dump(NamedTuple):
 
 
 def dump(url: str, target: Path, progress: Progress) -> Dump:
-    """Write the database, as it is now, into a new file, in pg_dump's custom format.
+    """Write a snapshot of the database to a new file, in pg_dump's custom format.
 
-    Readers and writers are not kept waiting. Raises ``StoreError`` for a database that is not Keywright's,
-    and when there is no suitable pg_dump; ``StoreUnavailable`` when the server cannot be reached.
+    Readers and writers are not blocked. Raises ``StoreError`` for a database that is not Keywright's, and if
+    there is no suitable pg_dump; ``StoreUnavailable`` if the server cannot be reached.
     """
     name = without_password(url)
     options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -176,7 +176,7 @@ def dump(url: str, target: Path, progress: Progress) -> Dump:
         driver = _driver_connection(connection)
         major = driver.info.server_version // 10_000
         program = find_program("pg_dump", needed=major, reason=f"the server is of version {major}")
-        # The rows counted here and the rows that pg_dump writes are of the same moment.
+        # pg_dump uses the same snapshot as the row counts here.
         snapshot = connection.execute(text("SELECT pg_export_snapshot()")).scalar_one()
         made_at = datetime.now(UTC).replace(microsecond=0)
         description = describe(connection, name)
@@ -204,10 +204,10 @@ def restore(
     before_replacing: Callable[[], None],
     progress: Progress,
 ) -> None:
-    """Replace this database by that of the backup, in one transaction.
+    """Replace this database with that of the backup, in one transaction.
 
-    Raises ``StoreError`` when it may not be replaced, when a server or command is connected to it, or when
-    the backup is not whole; ``FateUnknown`` when the connection broke during the commit.
+    Raises ``StoreError`` if it may not be replaced, if a server or command is connected to it, or if the
+    backup is damaged; ``FateUnknown`` if the connection breaks during the commit.
     """
     name, dumped_by = without_password(url), backup.manifest.dumped_by
     reason = f"the backup was made by {dumped_by}"
@@ -217,7 +217,7 @@ def restore(
             _lock_out_servers(connection, backup.manifest, name, is_overwriting=is_overwriting)
             last_numbers = _last_numbers(connection)
             with private_folder(Path(gettempdir())) as folder:
-                # pg_restore sees only bytes that were checked: the backup's own file may change meanwhile.
+                # Let pg_restore read a checked copy: the backup's own file may change after the check.
                 payload = folder / "payload"
                 with payload.open("xb") as file:
                     backup.read(file, progress, signed_by=signed_by)
@@ -228,7 +228,7 @@ def restore(
             require_match(describe(connection, name), backup.manifest, backup.path)
             _continue_sequences(connection, last_numbers)
             if connection.execute(text("SELECT to_regclass('mail_outbox')")).scalar() is not None:
-                # They may have been sent since the backup was made.
+                # Hold and cancel mails: they may have been sent since the backup was made.
                 connection.execute(text(HOLD_WAITING))
                 connection.execute(text(STOP_NOTIFYING))
                 connection.execute(text(believing(datetime.now(UTC))))
@@ -241,7 +241,7 @@ def restore(
 
 
 def _lock_out_servers(connection: Connection, manifest: Manifest, name: str, *, is_overwriting: bool) -> None:
-    """Raise ``StoreError`` if a server or command is connected; let none connect during the transaction."""
+    """Raise ``StoreError`` if a server or command is connected; prevent new ones during the transaction."""
     connection.exec_driver_sql(_LIFT_LIMITS)
     for statement in LOCK_OUT_SERVERS:
         connection.exec_driver_sql(statement)
@@ -257,7 +257,7 @@ def _lock_out_servers(connection: Connection, manifest: Manifest, name: str, *, 
 
 
 def _run_script(connection: Connection, script: BinaryIO) -> None:
-    """Run the SQL that pg_restore writes. Only the rows of a COPY, which follow it, go a way of their own."""
+    """Run the SQL that pg_restore writes; send the rows that follow a COPY through the copy protocol."""
     cursor = _driver_connection(connection).cursor()
     statements: list[bytes] = []
     try:
@@ -278,7 +278,7 @@ def _run_script(connection: Connection, script: BinaryIO) -> None:
 
 
 def _drop(connection: Connection) -> None:
-    """Drop Keywright's tables. Raises ``StoreError`` when another program's objects depend on them."""
+    """Drop Keywright's tables. Raises ``StoreError`` if another program's objects depend on them."""
     try:
         connection.exec_driver_sql(f"DROP TABLE {', '.join(list_tables(connection))}")
         # The sequences of a table are dropped with it.
@@ -304,7 +304,7 @@ def _last_numbers(connection: Connection) -> dict[str, int]:
 
 
 def _continue_sequences(connection: Connection, last_numbers: dict[str, int]) -> None:
-    """Move each sequence on to the last number given before: numbers given since the backup stay unused."""
+    """Advance each sequence to its last ID before the restore: IDs used since the backup are not reused."""
     restored, existing = _last_numbers(connection), _list_sequences(connection)
     for name, last in last_numbers.items():
         if name in existing and last > restored.get(name, 0):

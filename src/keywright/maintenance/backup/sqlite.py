@@ -1,4 +1,4 @@
-"""Back up an SQLite database, and restore it, as one file."""
+"""Back up and restore an SQLite database."""
 
 import os
 import sqlite3
@@ -21,40 +21,40 @@ from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
 from keywright.maintenance.clock import believing
 
-#: The number of pages of 4 KiB that are copied at once. Ctrl-C works between two copies.
+#: The number of 4 KiB pages to copy at once; Ctrl-C works in between.
 _PAGES_AT_ONCE = 2_048
 #: The seconds to wait for other processes that have the file open; a server has it open all the time.
 _LOCK_TIMEOUT = 2.0
 _CONSEQUENCE = "the file would be kept beside the new one"
 _EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-#: The tables with the last numbers given, and their column: of licenses and activations, then of tables whose
-#: rows SQLite numbers itself.
+#: The tables with the last assigned IDs, and their column: of licenses and activations, then of tables whose
+#: IDs SQLite assigns.
 _SEQUENCE_TABLES = {"sequences": "last_id", "sqlite_sequence": "seq"}
 
 
 def dump(path: Path, copy: Path, progress: Progress) -> tuple[Description, datetime]:
-    """Copy the database, as it is now, into a new file; return its description and the moment of the copy.
+    """Copy a snapshot of the database to a new file; return its description and the moment of the snapshot.
 
-    Readers and writers are not kept waiting. Raises ``StoreError`` for a database that is not Keywright's, or
-    is damaged.
+    Readers and writers are not blocked. Raises ``StoreError`` for a database that is not Keywright's, or is
+    damaged.
     """
     copy.touch(mode=0o600, exist_ok=False)
     with closing(connect(path, "ro")) as source:
-        # SQLite's online backup starts over whenever another process has written, and under a constant load
-        # never ends. Within a transaction it copies the state of one moment, whatever is written meanwhile.
-        # The price: the log cannot be reused before the copy ends, and grows until then.
+        # SQLite's online backup starts over whenever another process writes, and never ends under constant
+        # load. Within a transaction, it copies a snapshot regardless of concurrent writes. The price: the log
+        # cannot be reused, and grows, until the copy ends.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_master").fetchall()
         made_at = datetime.now(UTC).replace(microsecond=0)
         with closing(sqlite3.connect(copy, isolation_level=None)) as target:
-            # An incomplete copy is removed anyway.
+            # Durability is not needed: an incomplete copy is removed anyway.
             target.execute("PRAGMA synchronous=OFF")
             source.backup(
                 target,
                 pages=_PAGES_AT_ONCE,
                 progress=lambda _, left, pages: progress("copied", (pages - left) * 4096, pages * 4096),
             )
-            # One file, which can be read anywhere without a log beside it.
+            # A single file, without a log next to it.
             target.execute("PRAGMA journal_mode=DELETE")
     return _require_undamaged(copy, str(path)), made_at
 
@@ -69,11 +69,11 @@ def restore(
     before_replacing: Callable[[], None],
     progress: Progress,
 ) -> Path | None:
-    """Replace this file by the database of the backup. Nothing is changed until the end, and then everything
-    at once. Return the file that keeps the old database, if there was something in it.
+    """Replace this file with the database of the backup, atomically. Return the file to which the old
+    database was copied, if it was not empty.
 
-    Raises ``StoreError`` when it may not be replaced, when another process has it open, or when the backup is
-    not whole.
+    Raises ``StoreError`` if it may not be replaced, if another process has it open, or if the backup is
+    damaged.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_network_file_system(path.parent)
@@ -109,16 +109,16 @@ def _describe_file(path: Path) -> Description | None:
 
 @contextmanager
 def _lock_exclusively(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Connect to a file that no other process has or opens, without a log beside it; None without a file."""
+    """Connect exclusively to a file, without a log next to it; yield None if the file does not exist."""
     if not path.exists():
         yield None
         return
     uri = f"file:{quote(str(path))}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT)) as old:
         try:
-            # To leave WAL mode, SQLite must be alone with the file, and then it keeps its lock. A journal on
-            # the disk would have to be rolled back by a process that may write, if this one were killed; and
-            # it would be removed by its name in the end, which is the new file's then.
+            # To leave WAL mode, SQLite needs exclusive access to the file, and then keeps its lock. A journal
+            # on disk would need a rollback by a process with write access, if this one were killed; and it
+            # would finally be removed by its name, which by then belongs to the new file.
             old.execute("PRAGMA locking_mode=EXCLUSIVE")
             if old.execute("PRAGMA journal_mode=MEMORY").fetchone() != ("memory",):
                 raise _in_use_error(path)
@@ -138,7 +138,7 @@ def _lock_exclusively(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def _extract(backup: Backup, new: Path, signed_by: KeyRing | None, progress: Progress) -> None:
-    """Write the backup's database into a new file, and check it against the manifest."""
+    """Write the backup's database to a new file, and check it against the manifest."""
     with new_file(new) as file:
         backup.read(file, progress, signed_by=signed_by)
     database = _require_undamaged(new, f"the database in {backup.path}")
@@ -161,8 +161,9 @@ def _require_undamaged(path: Path, name: str) -> Description:
 
 
 def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
-    """Continue after the last numbers of the old file: numbers given since the backup stay unused.
-    Mails that were waiting are held: they may have been sent since.
+    """Continue the ID sequences of the old file, so that IDs assigned since the backup are not reused. Hold
+    waiting mails, and cancel unfinished mailing jobs: they may have been sent since. Save the current time as
+    plausible.
     """
     with closing(connect(new, "rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -189,11 +190,11 @@ def _last_numbers(connection: sqlite3.Connection | None, table: str, column: str
 
 
 def _replace(target: Path, new: Path, old: sqlite3.Connection | None, *, is_kept: bool) -> Path | None:
-    """Give the new file the old one's name. At every moment, the file of that name is complete."""
+    """Rename the new file to the old one's name. At every moment, the file with that name is complete."""
     suffix = f".before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     sync_file(new)
     if old is None:
-        # SQLite would take the log of a database that was removed for the log of the new one.
+        # SQLite would mistake the log of a removed database for that of the new one.
         for leftover in (f"{target}-wal", f"{target}-journal", f"{target}-shm"):
             with suppress(FileNotFoundError):
                 os.rename(leftover, f"{leftover}{suffix}")
@@ -205,16 +206,16 @@ def _replace(target: Path, new: Path, old: sqlite3.Connection | None, *, is_kept
     with target.open("rb+") as file:
         new.replace(target)
         sync_folder(target.parent)
-        # A process that opened the old file at this very moment, and waits for the lock, finds nothing in it
-        # and opens it again; otherwise it would work on the old database for ever. A file with another name,
-        # too, may be what its owner calls a backup.
+        # A process that opened the old file just now, and waits for the lock, finds it empty and opens it
+        # again; otherwise it would keep working on the old database. If the file has another name, too, keep
+        # it: it may be its owner's backup.
         if not os.fstat(file.fileno()).st_nlink:
             file.truncate(0)
     return kept
 
 
 def _keep(old: sqlite3.Connection, draft: Path, name: str) -> Path:
-    """Copy the old database into a file of this name, with a number added if the name is taken."""
+    """Copy the old database to a file with this name, with a number added if the name is taken."""
     with new_file(draft), closing(sqlite3.connect(draft, isolation_level=None)) as copy:
         old.backup(copy)
     for number in count(1):
