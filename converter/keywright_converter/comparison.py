@@ -1,4 +1,4 @@
-"""Compare the licenses of a source with those that are here."""
+"""Compare the licenses of a source with those in Keywright."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +14,9 @@ _NONE = "none"
 
 
 class Difference(NamedTuple):
-    """A field of a license that differs, as texts. ``license`` has no whole key in it."""
+    """A field of a license that differs: the values in the source (``there``) and in Keywright (``here``), as
+    texts. ``license`` contains only a masked key.
+    """
 
     license: str
     field: str
@@ -23,8 +25,8 @@ class Difference(NamedTuple):
 
 
 def compare(there: ImportedLicense, record: LicenseRecord | None) -> Iterator[Difference]:
-    """The differences between a license there and the one here with its key. Places taken are the active
-    activations: the counters of the source can be wrong.
+    """Yield the differences between a license of the source and the one in Keywright with the same key. The
+    source's counters may be wrong, so its active activations are counted.
     """
     name = _name(there.id, there.key)
     if record is None:
@@ -43,14 +45,14 @@ def compare(there: ImportedLicense, record: LicenseRecord | None) -> Iterator[Di
         if old != new:
             yield Difference(name, field, old, new)
     tokens_here = {one.token for one in record.activations if one.deactivated_at is None}
-    # An answer does not list all activations of a license that has very many.
+    # The record does not contain all activations of a license with very many.
     if len(tokens) == len(tokens_here) == here.active_count and tokens != tokens_here:
         amount = f"{len(tokens - tokens_here)} of its own"
         yield Difference(name, "tokens", amount, amount)
 
 
 def only_here(license: License) -> Difference:
-    """The difference that a license makes which is not there."""
+    """The difference for a license that is missing in the source."""
     return Difference(_name(license.id, license.key), "license", _NONE, "exists")
 
 

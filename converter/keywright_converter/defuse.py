@@ -1,7 +1,7 @@
-"""Read what *License Manager for WooCommerce* has sealed: messages of defuse/php-encryption, version 2.
+"""Unseal license keys of *License Manager for WooCommerce*: messages of defuse/php-encryption, version 2.
 
-A message is the header, a salt, an IV, the text in AES-256-CTR, and the HMAC-SHA-256 of all before it; its
-two keys derive from the key of the file and the salt (HKDF-SHA-256, RFC 5869). See
+A message consists of a header, a salt, an IV, the text in AES-256-CTR, and the HMAC-SHA-256 of everything
+before it; both keys are derived from the file's key and the salt (HKDF-SHA-256, RFC 5869). See
 https://github.com/defuse/php-encryption/blob/master/docs/CryptoDetails.md
 """
 
@@ -22,18 +22,18 @@ _WHERE = "It lies in wp-content/uploads/{plugin}-files/ of the shop, or as {cons
 
 
 class Secrets:
-    """The plugin's two secrets: one unseals its license keys, the other finds them."""
+    """The plugin's two secrets: one unseals license keys, the other hashes them for lookups."""
 
     def __init__(self, defuse: str, secret: str, plugin: str = "lmfwc") -> None:
-        """Take the texts of ``defuse.txt`` and ``secret.txt``. Raises ``SourceUnusable`` for others."""
+        """Parse the contents of ``defuse.txt`` and ``secret.txt``. Raises ``SourceUnusable``."""
         self._key = _parse_key(defuse, plugin)
         self._secret = secret.strip().encode()
         if not self._secret:
             raise SourceUnusable(f"secret.txt is empty. {_where(plugin, 'SECRET')}")
 
     def unseal(self, sealed: str) -> str:
-        """The license key in this message, in hex; raises ``ValueError`` when it is sealed with another key,
-        or damaged.
+        """Return the license key in a hexadecimal message. Raises ``ValueError`` if it is sealed with another
+        key, or damaged.
         """
         message = bytes.fromhex(sealed)
         if not message.startswith(_MESSAGE_HEADER) or len(message) < _BODY_AT + _MAC_BYTES:
@@ -47,7 +47,7 @@ class Secrets:
         return (decryptor.update(message[_BODY_AT:-_MAC_BYTES]) + decryptor.finalize()).decode()
 
     def hash(self, key: str) -> str:
-        """The hash under which the plugin finds this license key."""
+        """Return the hash by which the plugin looks up this license key."""
         return hmac.digest(self._secret, key.encode(), "sha256").hex()
 
 

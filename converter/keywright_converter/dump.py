@@ -1,5 +1,5 @@
-"""The tables of a shop with *License Manager for WooCommerce* or *Digital License Manager*, as a source of
-records. The second began as a copy of the first; its ``includes/Database/Schema.php`` names its tables.
+"""Read records from the tables of a shop with *License Manager for WooCommerce* or *Digital License Manager*.
+The latter is a fork of the former; its ``includes/Database/Schema.php`` names its tables.
 """
 
 import re
@@ -29,14 +29,14 @@ _LICENSES, _ACTIVATIONS, _META = "licenses", "activations", "meta"
 _API_KEYS = "api_keys"
 _POSTS, _USERS, _CUSTOMERS = "posts", "users", "wc_customer_lookup"
 _SHOP = {one: one for one in (_POSTS, _USERS, _CUSTOMERS)}
-#: Users of all sites of a network are in the tables of the first.
+#: The site part of a table prefix: the users of all sites of a network are in the tables of the first site.
 _SITE = re.compile(r"\d+_$")
-#: The secrets are tried on this many licenses before anything is imported.
+#: How many licenses to try the secrets on before anything is imported.
 _TRIED = 100
 
 
 class Family(NamedTuple):
-    """A plugin: its short name, its title, its tables without their prefix, and columns by other names."""
+    """A plugin: its short name, its title, its tables without prefix, and columns to rename."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ DLM = Family(
 
 
 class Dump(SpooledSource):
-    """The records in a dump, or in the database itself: ``load`` first, which reads all of it."""
+    """The records in a dump or a database; call ``load``, which reads everything, first."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Dump(SpooledSource):
 
     def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Read the tables and try the secrets; ``progress`` gets the number of rows so far. Raises
-        ``SourceUnusable`` when anything is wrong with either.
+        ``SourceUnusable`` if the tables or the secrets are wrong.
         """
         for number, row in enumerate(self._source.rows(self._is_wanted)):
             kind = self._split(row.table)[1]
@@ -124,7 +124,7 @@ class Dump(SpooledSource):
         self._note_strays()
 
     def _is_wanted(self, table: str) -> bool:
-        """Whether a table is one of the shop's, whose prefix is that of the first table of the plugin."""
+        """Whether a table belongs to the shop, whose prefix is that of the plugin's first table."""
         prefix, kind = self._split(table)
         if not kind or kind in _SHOP:
             known = self._prefix
@@ -141,7 +141,7 @@ class Dump(SpooledSource):
         return prefix == self._prefix
 
     def _split_name(self, table: str) -> tuple[str, str]:
-        """The prefix of a table, and its kind; "" where it is no table that is read."""
+        """The prefix and kind of a table; empty if the table is not read."""
         match = self._table_name.fullmatch(table)
         if match is None:
             return "", ""
@@ -214,7 +214,7 @@ class Dump(SpooledSource):
     # --- records ----------------------------------------------------------------------------------
 
     def api_keys(self) -> Iterator[ImportedApiKey]:
-        """The API keys that can be used; where the users of WordPress came, too, those of its users."""
+        """Yield the usable API keys; if WordPress users were read, only keys owned by one of them."""
         has_users = bool(self._tables[_USERS])
         for row in self._spool.others(_API_KEYS):
             one = read_api_key(row, self._report.note)
@@ -227,7 +227,7 @@ class Dump(SpooledSource):
                 yield one
 
     def names(self) -> Iterator[ImportedNames]:
-        """The names of the products and customers that licenses name, some at a time."""
+        """Yield the names of the products and customers that licenses refer to, in batches."""
         for kind in NameKind:
             names: dict[int, str] = {}
             for number, name in self._spool.names(kind):

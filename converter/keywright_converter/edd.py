@@ -1,5 +1,5 @@
-"""The tables of a shop with *EDD Software Licensing* 3.6 or later, as a source of records. Their columns are
-those of its ``includes/classes/class-sl-licenses-db.php`` and ``class-sl-activations-db.php``.
+"""Read records from the tables of a shop with *EDD Software Licensing* 3.6 or later. The columns are those in
+its ``includes/classes/class-sl-licenses-db.php`` and ``class-sl-activations-db.php``.
 """
 
 import hmac
@@ -36,7 +36,7 @@ EDD = Family(
     },
     {"site_id": "id", "edd_license_id": "license_id"},
 )
-#: The limit of a license, or of a product; and the prices of a product, each with its own.
+#: The limit of a license or a product; and the prices of a product, each with its own limit.
 _LIMIT, _PRICES = "_edd_sl_limit", "edd_variable_prices"
 _PRICE = re.compile(r"i:(\d+);a:\d+:\{(.*?)\}", re.DOTALL)
 _PRICE_LIMIT = re.compile(r'"license_limit";(?:s:\d+:"(\d+)"|i:(\d+))')
@@ -51,7 +51,7 @@ class Person(NamedTuple):
 
 
 class EddDump(Dump):
-    """The records in a dump, or in the database itself: ``load`` first, which reads all of it."""
+    """The records in a dump or a database; call ``load``, which reads everything, first."""
 
     members = Dump.members | {"customer_email": "customer_email", "customer_name": "customer_name"}
 
@@ -59,7 +59,7 @@ class EddDump(Dump):
         self, tables: RowSource, report: Report, *, now: datetime, prefix: str | None = None
     ) -> None:
         super().__init__(tables, EDD, PlainKeys(), report, now=now, prefix=prefix)
-        #: Limits by product and price; a product's own is that of "".
+        #: Limits by product and price; the key of a product's own limit has the price "".
         limits: dict[tuple[int, str], int] = {}
         people: dict[int, Person] = {}
         self._limits, self._people = limits, people
@@ -69,12 +69,12 @@ class EddDump(Dump):
     def _is_wanted(self, table: str) -> bool:
         prefix, kind = self._split(table)
         if kind == _POSTMETA:
-            # Every site of a network has such a table.
+            # Each site of a network has its own.
             return self._prefix in (None, prefix)
         return super()._is_wanted(table)
 
     def _add_license(self, row: Row) -> None:
-        # A license is one key: another row with it is the same.
+        # The key identifies the license: another row with it is a duplicate.
         key = row.values.get("license_key") or ""
         super()._add_license(Row(row.table, row.line, row.values | {"hash": key}))
 
@@ -109,11 +109,11 @@ class EddDump(Dump):
                     self._limits[product, price] = int(found[1] or found[2])
 
     def _try_secrets(self) -> None:
-        """Nothing: license keys are not sealed there."""
+        """Do nothing: the plugin does not seal license keys."""
 
 
 class Edd:
-    """Makes licenses of rows."""
+    """Converts rows to licenses."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Edd:
     def license(
         self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
     ) -> ImportedLicense | None:
-        """The license of a row, with its sites; None where its key cannot be used."""
+        """Convert a row, with its sites, to a license; None if its key is unusable."""
         fields = Fields(row.values, f"{row.place}license {row.values.get('id')}", self._report.note)
         try:
             key = normalize_key(fields.text("license_key"))
@@ -172,7 +172,7 @@ class Edd:
         return min(found, parsing.MAX_COUNT) or None
 
     def _sites(self, key: str, created_at: datetime, rows: Iterable[Spooled]) -> Iterable[ImportedActivation]:
-        """The sites, each once: an active one before one that was given up."""
+        """The sites, each once; an active site takes precedence over an inactive one."""
         found: dict[str, ImportedActivation] = {}
         for row in rows:
             fields = Fields(row.values, f"{row.place}site {row.values.get('id')}", self._report.note)
@@ -186,7 +186,7 @@ class Edd:
                 if found[site].deactivated_at is None or not is_active:
                     continue
             found[site] = ImportedActivation(
-                # The same at every import, and nobody's guess.
+                # The same in each import, and not guessable.
                 token=hmac.digest(key.encode(), site.encode(errors="surrogatepass"), "sha1").hex(),
                 created_at=created_at,
                 label=site,
@@ -199,7 +199,7 @@ class Edd:
 
 
 def _to_moment(fields: Fields) -> datetime | None:
-    """The end of a license: seconds since 1970 there; 0 is never."""
+    """The expiry of a license, stored in seconds since 1970; 0 means never."""
     seconds = fields.integer("expiration")
     if not seconds:
         return None

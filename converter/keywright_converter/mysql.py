@@ -1,6 +1,6 @@
-"""Read a shop's tables from its MySQL or MariaDB server, all as they are at one moment.
+"""Read a snapshot of a shop's tables from its MySQL or MariaDB server.
 
-The driver, PyMySQL, is an optional extra: most shops give a dump.
+The driver, PyMySQL, is an optional dependency: most shops provide a dump.
 """
 
 import importlib
@@ -13,20 +13,20 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from keywright.core.errors import SourceUnusable
 from keywright_converter.mysqldump import Row
 
-#: Of WordPress's own tables, only the rows and columns with names are read: no texts, passwords or addresses.
+#: The queries for WordPress's own tables: only names, no texts, passwords or addresses.
 _PARTS = {
     "posts": "ID, post_title, post_type FROM {} WHERE post_type IN ('product', 'product_variation')",
     "users": "ID, user_login, display_name FROM {}",
     "wc_customer_lookup": "user_id, first_name, last_name FROM {}",
 }
-#: Times in UTC, as mysqldump writes them; every statement sees the moment of the last one here.
+#: Use UTC, as mysqldump does, and read one snapshot.
 _SETUP = (
     "SET time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 )
 _PORT = 3306
-#: In seconds: until the server accepts the connection, and until the next bytes come.
+#: The timeouts for connecting and for reading, in seconds.
 _CONNECT_TIMEOUT, _TIMEOUT = 10, 120
 _UNUSABLE = (
     "--mysql is no address of a database. Write mysql://user@host/database; in a name or a password, special "
@@ -38,7 +38,7 @@ class MysqlDatabase:
     """The tables of one database."""
 
     def __init__(self, url: str, password: str | None = None) -> None:
-        """``password`` is for a URL without one. Raises ``SourceUnusable``, without either in its text."""
+        """``password`` is for a URL without one. Raises ``SourceUnusable``; its text contains neither."""
         try:
             parts = urlsplit(url)
             options = parse_qs(parts.query, strict_parsing=bool(parts.query))
@@ -64,7 +64,7 @@ class MysqlDatabase:
         self.name = f"the database {database} at {self._arguments['host']}"
 
     def rows(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
-        """Yield the rows of the wanted tables, by table; they have no lines. Raises ``SourceUnusable``."""
+        """Yield the rows of the wanted tables, by table, with line 0. Raises ``SourceUnusable``."""
         try:
             driver = importlib.import_module("pymysql")
             cursors = importlib.import_module("pymysql.cursors")
@@ -81,7 +81,7 @@ class MysqlDatabase:
             raise SourceUnusable(f"{self.name} cannot be read: {text}. Nothing was imported.") from None
 
     def _connect(self, driver: Any, cursor_class: Any) -> Any:
-        # Without decoders, values are the bytes of their texts, as in a dump.
+        # Without decoders, values are the bytes of their text form, as in a dump.
         return driver.connect(
             **self._arguments,
             charset="utf8mb4",
@@ -99,7 +99,7 @@ def _read(connection: Any, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
             cursor.execute(statement)
         cursor.execute("SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'")
         tables = sorted(name.decode() for name, _ in cursor.fetchall())
-        # The first round finds the prefix of the plugin's tables, which decides about those of WordPress.
+        # The first pass finds the prefix of the plugin's tables, which determines WordPress's own tables.
         for table in tables:
             is_wanted(table)
         for table in filter(is_wanted, tables):

@@ -1,7 +1,7 @@
-"""Read the rows of a file that mysqldump wrote, as a stream: only one row is in memory at a time.
+"""Parse mysqldump files as a stream of rows: only one row is in memory at a time.
 
-``CREATE TABLE`` tells the names of the columns, ``INSERT`` and ``REPLACE`` the rows; every other statement is
-skipped. Dumps of MariaDB and MySQL 8, of phpMyAdmin and Adminer have this form.
+``CREATE TABLE`` has the column names, ``INSERT`` and ``REPLACE`` the rows; all other statements are skipped.
+Dumps of MariaDB, MySQL 8, phpMyAdmin and Adminer have this form.
 """
 
 import gzip
@@ -17,22 +17,22 @@ from typing import BinaryIO, NamedTuple, Protocol, TextIO, cast
 from keywright.core.errors import SourceUnusable
 
 _CHUNK = 1 << 18
-#: The most characters of one row, or of one statement without rows.
+#: The maximum length of one row, or of one statement without rows, in characters.
 _MAX_PENDING = 1 << 25
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-#: Libraries that read zstd: of Python 3.14, and others with the same function ``open``.
+#: Libraries that read zstd: that of Python 3.14, and others with the same function ``open``.
 _ZSTD_LIBRARIES = ("compression.zstd", "backports.zstd", "zstandard")
 
 _STRING = r"'(?:[^'\\]++|\\.|'')*+'|\"(?:[^\"\\]++|\\.|\"\")*+\""
 _NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
 _COMMENT = r"--(?=[ \t\r\n])[^\n]*+|\#[^\n]*+|/\*.*?\*/"
 _FLAGS = re.S | re.X | re.I
-#: Up to the next statement; what could begin a comment must be one.
+#: White space and comments before the next statement; a character that could begin a comment must begin one.
 _BLANK = re.compile(rf"(?:\s++|;|{_COMMENT})*+(?=[^\s;\#/\-])", _FLAGS)
 _END = re.compile(rf"(?:\s++|;|{_COMMENT})*+\Z", _FLAGS)
 _WORD = re.compile(r"[a-z]++", _FLAGS)
-#: What is whole of the rest of a statement that is skipped; what follows may decide what a sign means.
+#: The complete tokens of a statement to skip; the meaning of a character may depend on what follows it.
 _PIECES = re.compile(
     rf"(?:[^;'\"`/\#\-]++|{_STRING}|`[^`]*+`|--(?=[ \t\r\n])[^\n]*+\n|\#[^\n]*+\n|/\*.*?\*/|/(?=[^*])"
     r"|-(?=[^-])|--(?=[^ \t\r\n]))*+",
@@ -56,7 +56,7 @@ _COLUMN_NAME = re.compile(_NAME)
 _VALUE = rf"(?:(?:_[a-z0-9]++\s*+)?(?:{_STRING})|[xX]'[0-9a-fA-F]*+'|[\w.+\-]++)"
 _ROW = re.compile(rf"\(\s*+({_VALUE}(?:\s*+,\s*+{_VALUE})*+)\s*+\)", re.S)
 _AFTER_ROW = re.compile(r"\s*+([,;])\s*+", re.S)
-#: A text in single or double quotes, hexadecimal digits, or a word.
+#: A string in single or double quotes, hexadecimal digits, or a word.
 _VALUES = re.compile(
     r"(?:_[a-z0-9]++\s*+)?(?:'((?:[^'\\]++|\\.|'')*+)'|\"((?:[^\"\\]++|\\.|\"\")*+)\")"
     r"|(?:0x([0-9a-fA-F]*+)|[xX]'([0-9a-fA-F]*+)')|([\w.+\-]++)",
@@ -64,18 +64,18 @@ _VALUES = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.S)
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-#: The words that begin statements of dumps.
+#: The words that begin statements in dumps.
 _STATEMENTS = frozenset(
     "ALTER ANALYZE BEGIN CALL CHANGE COMMIT CREATE DEALLOCATE DELETE DELIMITER DROP EXECUTE FLUSH GRANT "
     "INSERT LOCK PREPARE RENAME REPLACE ROLLBACK SELECT SET START TRUNCATE UNLOCK UPDATE USE".split()
 )
 
-#: A value: a text, also of numbers and of binary columns, or None for NULL.
+#: A value: a text, also for numbers and binary columns, or None for NULL.
 Value = str | None
 
 
 class Row(NamedTuple):
-    """A row of a table, by column; ``line`` is where it begins in the file, 0 without a file."""
+    """A row of a table, by column; ``line`` is its first line in the file, 0 without a file."""
 
     table: str
     line: int
@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
 
 class RowSource(Protocol):
-    """The tables of a shop, by ``name`` in messages."""
+    """The tables of a shop; ``name`` identifies it in messages."""
 
     name: str
 
@@ -94,17 +94,17 @@ class RowSource(Protocol):
 
 
 class DumpFile:
-    """A file that mysqldump wrote; the path - is standard input."""
+    """A mysqldump file; the path - is standard input."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._is_input = path, str(path) == "-"
         self.name = "standard input" if self._is_input else path.name
 
     def rows(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
-        """Yield the rows of the tables whose names are wanted. Texts that are not UTF-8 have U+FFFD in them.
+        """Yield the rows of the tables whose names are wanted. Invalid UTF-8 is replaced by U+FFFD.
 
-        Raises ``SourceUnusable`` for a file that is no dump, is damaged, or ends before the dump does, and
-        ``OSError`` for one that cannot be read.
+        Raises ``SourceUnusable`` for a file that is not a dump, is damaged or truncated, and ``OSError`` for
+        a file that cannot be read.
         """
         with sys.stdin.buffer if self._is_input else self._path.open("rb") as file:
             binary = _decompress(cast(io.BufferedReader, file), self.name)
@@ -113,7 +113,7 @@ class DumpFile:
 
 
 def _decompress(file: io.BufferedReader, name: str) -> BinaryIO:
-    """The file as it was before it was compressed: its first bytes tell how."""
+    """Decompress the file according to its first bytes."""
     magic = file.peek(4)[:4]
     if magic.startswith(_UTF_16):
         raise SourceUnusable(
@@ -139,7 +139,7 @@ def _open_zstd(file: BinaryIO, name: str) -> BinaryIO:
 
 
 class _Dump:
-    """The text of a dump, read in chunks; ``line`` is that of the position."""
+    """A parser of a dump's text, which is read in chunks; ``line`` is the current line."""
 
     def __init__(self, stream: TextIO, name: str) -> None:
         self._stream, self._name = stream, name
@@ -167,7 +167,7 @@ class _Dump:
             )
 
     def _next_word(self) -> str:
-        """The word with which the next statement begins; "" at the end."""
+        """The first word of the next statement; "" at the end."""
         blank = self._find(_BLANK) or self._match(_END, "this is no database dump")
         self._pass(blank)
         self._has_header |= "-- MySQL dump" in blank[0] or "-- MariaDB dump" in blank[0]
@@ -223,7 +223,7 @@ class _Dump:
     # --- the text ---------------------------------------------------------------------------------
 
     def _take(self, pattern: re.Pattern[str], problem: str) -> re.Match[str]:
-        """Match at the position, and move it to the end of the match."""
+        """Match at the current position, and move it to the end of the match."""
         match = self._match(pattern, problem)
         self._pass(match)
         return match
@@ -239,7 +239,7 @@ class _Dump:
         return match
 
     def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match at the position; reads on where more of the text could change the match."""
+        """Match at the current position; read more while further text could change the match."""
         while True:
             match = pattern.match(self._text, self._at)
             if match is not None and match.end() < len(self._text):
@@ -248,7 +248,7 @@ class _Dump:
                 return match
 
     def _fill(self) -> bool:
-        """Read more, twice as much as is pending; False at the end."""
+        """Read a chunk, at least as much as is pending; return False at the end."""
         pending = len(self._text) - self._at
         if self._is_read or pending > _MAX_PENDING:
             return False

@@ -1,4 +1,4 @@
-"""Rows of the plugin's tables beside its licenses, as records of an import."""
+"""Convert rows of the plugin's other tables to import records."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _MAX_TEXT = 255
 
 
 def read_generator(row: Spooled, report: Report, now: datetime) -> ImportedGenerator | None:
-    """The generator of a row; None where it makes no keys."""
+    """Convert a row to a generator; None if it cannot make keys."""
     fields = Fields(row.values, f"{row.place}generator {row.values.get('id')}", report)
     created_at, updated_at = fields.moment("created_at"), fields.moment("updated_at")
     created_at = created_at or updated_at or now
@@ -43,8 +43,8 @@ def read_generator(row: Spooled, report: Report, now: datetime) -> ImportedGener
 
 
 def read_api_key(row: Spooled, report: Report) -> ImportedApiKey | None:
-    """The API key of a row; None where no program can have used it. The plugin keeps consumer keys as
-    Keywright does (see ``crypto.hash_consumer_key``), and consumer secrets as they are.
+    """Convert a row to an API key; None if no program can have used it. The plugin hashes consumer keys as
+    Keywright does (see ``crypto.hash_consumer_key``), and stores consumer secrets in plain text.
     """
     fields = Fields(row.values, f"{row.place}API key {row.values.get('id')}", report)
     hashed, secret = fields.text("consumer_key"), fields.text("consumer_secret")
@@ -65,8 +65,8 @@ def read_api_key(row: Spooled, report: Report) -> ImportedApiKey | None:
 
 
 def find_local_midnight(ends: Mapping[str, int]) -> tuple[str, int] | None:
-    """The time of day at which most licenses end, and how many, where it looks like a midnight of another
-    time zone: more than half of at least ten end then.
+    """The time of day at which most licenses expire, and their number, if it looks like midnight in another
+    time zone: at least ten licenses, and at least half of all, expire then.
     """
     if not ends:
         return None
@@ -77,7 +77,7 @@ def find_local_midnight(ends: Mapping[str, int]) -> tuple[str, int] | None:
 
 
 def try_secrets(secrets: Sealing, values: Values) -> tuple[bool, bool]:
-    """Whether the license key of a row can be unsealed, and whether its hash is right."""
+    """Whether the license key of a row can be unsealed, and whether its hash matches."""
     try:
         plain = secrets.unseal(values.get("license_key") or "")
     except ValueError:

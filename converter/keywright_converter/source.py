@@ -1,4 +1,4 @@
-"""A source whose rows lie in a spool: what dumps and the plugin's interface have in common."""
+"""Base class for sources that spool their rows: dumps and the plugin's interface."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -25,9 +25,9 @@ from keywright_converter.rows import find_local_midnight, read_generator
 from keywright_converter.spool import Spool
 
 GENERATORS = "generators"
-#: How many rows are read at once.
+#: How many rows to read per query.
 AT_ONCE = 500
-#: The members of a license in JSON Lines, by their names here: all that a shop has.
+#: The names in JSON Lines of the license fields that a shop has, by field.
 _MEMBERS = {
     one: {"key": "license_key", "valid_for_days": "valid_for"}.get(one, one)
     for one in (
@@ -39,42 +39,42 @@ _MEMBERS = {
 
 
 class Licenses(Protocol):
-    """Makes licenses of rows."""
+    """Converts rows to licenses."""
 
     def license(
         self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
     ) -> ImportedLicense | None:
-        """The license of a row, with its activations; None where its key cannot be used."""
+        """Convert a row, with its activations, to a license; None if its key is unusable."""
 
 
 class SpooledSource:
-    """Rows in the columns of the plugin's tables, as lines that ``keywright import`` reads."""
+    """Converts rows with the columns of the plugin's tables to lines that ``keywright import`` reads."""
 
     members = _MEMBERS
 
     def __init__(self, name: str, sealing: Sealing, report: Report, *, now: datetime) -> None:
-        """``name`` is that of the source in events."""
+        """``name`` identifies the source in events."""
         self.name = name
         self._report, self._now = report, now
         self._plugin: Licenses = Plugin(sealing, report.note, now=now)
         self._spool = Spool()
         self._lines = self._write_lines()
-        #: How often each time of day is the end of a license.
+        #: The number of licenses that expire at each time of day.
         self._ends: Counter[str] = Counter()
-        #: The products and customers that licenses name.
+        #: The products and customers that licenses refer to.
         self._named: dict[NameKind, set[int]] = {kind: set() for kind in NameKind}
 
     @abstractmethod
     def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Read everything; ``progress`` gets how many rows so far. Raises ``SourceUnusable``."""
+        """Read everything; ``progress`` gets the number of rows so far. Raises ``SourceUnusable``."""
 
     def close(self) -> None:
         """Delete what was read."""
         self._spool.close()
 
     def readline(self, _size: int = -1, /) -> bytes:
-        """The next line of JSON, b"" after the last: licenses, then generators, API keys and names, each in
-        a member of its kind. No line is cut.
+        """Return the next line of JSON, b"" after the last: licenses, then generators, API keys and names,
+        each in a member named after its kind. Lines are always complete.
         """
         return next(self._lines, b"")
 
@@ -84,14 +84,14 @@ class SpooledSource:
         return self._spool.count("licenses")
 
     def largest_ids(self) -> tuple[int, int]:
-        """The largest ids of licenses and activations that can be kept."""
+        """The largest IDs of licenses and activations that can be kept."""
         return (
             self._spool.largest_id("licenses", MAX_KEPT_ID),
             self._spool.largest_id("activations", MAX_KEPT_ID),
         )
 
     def licenses(self) -> Iterator[ImportedLicense]:
-        """The licenses that can be used, in the order of their ids."""
+        """Yield the usable licenses, in the order of their IDs."""
         last = 0
         while rows := self._spool.licenses(after=last, limit=AT_ONCE):
             first, last = rows[0][0], rows[-1][0]
@@ -109,7 +109,7 @@ class SpooledSource:
             self._report.note(Notice("expiry_local", f"at {found[0]} UTC"), found[1])
 
     def generators(self) -> Iterator[ImportedGenerator]:
-        """The generators that make keys."""
+        """Yield the usable generators."""
         for row in self._spool.others(GENERATORS):
             one = read_generator(row, self._report.note, self._now)
             self._count_left_out("generator", one is None)
@@ -117,11 +117,11 @@ class SpooledSource:
                 yield one
 
     def api_keys(self) -> Iterator[ImportedApiKey]:
-        """The API keys that can be used; not every source has them."""
+        """Yield the usable API keys; not every source has them."""
         return iter(())
 
     def names(self) -> Iterator[ImportedNames]:
-        """The names of the products and customers that licenses name; not every source has them."""
+        """Yield the names of the products and customers that licenses refer to; not every source has them."""
         return iter(())
 
     def _write_lines(self) -> Iterator[bytes]:
@@ -152,7 +152,7 @@ class SpooledSource:
 
 
 def id_of(values: Values, column: str) -> int | None:
-    """The number in a column; None where there is none."""
+    """The integer in a column; None if there is none."""
     try:
         return parsing.parse_integer(values.get(column) or None)
     except ValueError:

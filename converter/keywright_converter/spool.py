@@ -1,5 +1,5 @@
-"""A place beside memory for the rows of a source, where activations find their licenses: a temporary SQLite
-database, which has no name and is gone with its connection.
+"""Store the rows of a source on disk, and join activations with their licenses. The storage is a temporary,
+unnamed SQLite database, which is deleted when its connection is closed.
 """
 
 import sqlite3
@@ -44,7 +44,7 @@ _MAX_PENDING = 1_000
 
 
 class Spool:
-    """The rows of one source: first all are added, then ``finish``, then they are read."""
+    """The rows of one source: add all of them, call ``finish``, then read them."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -57,7 +57,7 @@ class Spool:
         self._connection.close()
 
     def add_license(self, number: int, line: int, hash: str, values: Values) -> None:
-        """Add a license; one with the same hash as an earlier one is joined to that."""
+        """Add a license; licenses with the same hash are merged into the one with the lowest ID."""
         self._add("licenses", (number, line, hash, self._encode(values)))
 
     def add_activation(self, license_id: int, number: int, line: int, values: Values) -> None:
@@ -65,7 +65,7 @@ class Spool:
         self._add("activations", (license_id, number, line, self._encode(values)))
 
     def add_meta(self, license_id: int, line: int, name: str, value: str | None) -> None:
-        """Add a name and a value to a license."""
+        """Add a metadata name and value to a license."""
         self._add("meta", (license_id, line, name, value))
 
     def add_other(self, kind: str, line: int, values: Values) -> None:
@@ -73,11 +73,11 @@ class Spool:
         self._add("others", (kind, line, self._encode(values)))
 
     def add_name(self, kind: str, number: int, rank: int, name: str) -> None:
-        """Add a name of a product or customer; the one with the lowest rank counts."""
+        """Add a name of a product or customer; the one with the lowest rank is used."""
         self._add("names", (kind, number, rank, name))
 
     def finish(self) -> None:
-        """Sort what was added."""
+        """Write all pending rows, build indexes, and merge duplicate licenses."""
         for table in _INSERT:
             self._write(table)
         self._connection.executescript(_INDEXES)
@@ -85,7 +85,7 @@ class Spool:
     # --- reading ----------------------------------------------------------------------------------
 
     def licenses(self, *, after: int, limit: int) -> list[tuple[int, Spooled]]:
-        """The next licenses after this id, without those that are joined to others."""
+        """The next licenses after this ID, without those merged into others."""
         rows = self._connection.execute(
             "SELECT id, line, data FROM licenses WHERE id > ? AND id NOT IN (SELECT license_id FROM joined) "
             "ORDER BY id LIMIT ?",
@@ -94,7 +94,7 @@ class Spool:
         return [(row[0], Spooled(row[1], self._decode(row[2]))) for row in rows]
 
     def activations(self, first: int, last: int) -> dict[int, list[Spooled]]:
-        """The activations of the licenses from one id to another, by license."""
+        """The activations of the licenses with IDs from ``first`` to ``last``, by license."""
         found: dict[int, list[Spooled]] = {}
         for row in self._connection.execute(
             "SELECT license_id, line, data FROM activations "
@@ -105,7 +105,7 @@ class Spool:
         return found
 
     def meta(self, first: int, last: int) -> dict[int, dict[str, str | None]]:
-        """The names and values of the licenses from one id to another, by license."""
+        """The metadata of the licenses with IDs from ``first`` to ``last``, by license."""
         found: dict[int, dict[str, str | None]] = {}
         for license_id, name, value in self._connection.execute(
             "SELECT license_id, name, value FROM meta WHERE license_id BETWEEN ? AND ? ORDER BY rowid",
@@ -115,29 +115,29 @@ class Spool:
         return found
 
     def others(self, kind: str) -> Iterator[Spooled]:
-        """The rows of a small table."""
+        """Yield the rows of a small table."""
         for row in self._connection.execute("SELECT line, data FROM others WHERE kind = ?", (kind,)):
             yield Spooled(row[0], self._decode(row[1]))
 
     def names(self, kind: str) -> Iterator[tuple[int, str]]:
-        """The names of this kind, each number once."""
+        """Yield the IDs and names of this kind, each ID once."""
         yield from self._connection.execute(
             "SELECT number, name FROM names WHERE kind = ? GROUP BY number HAVING rank = min(rank)", (kind,)
         )
 
     def has_name(self, kind: str, number: int) -> bool:
-        """Whether there is a name of this number."""
+        """Whether there is a name for this ID."""
         found = self._connection.execute("SELECT 1 FROM names WHERE kind = ? AND number = ?", (kind, number))
         return found.fetchone() is not None
 
     def joined(self) -> Iterator[tuple[int, int, int]]:
-        """The licenses that have the same key as an earlier one: line, id, and the earlier one's id."""
+        """Yield the licenses with the same key as an earlier one: line, ID, and the earlier one's ID."""
         yield from self._connection.execute(
             "SELECT line, license_id, first_id FROM joined JOIN licenses ON id = license_id ORDER BY id"
         )
 
     def strays(self) -> Iterator[tuple[int, int]]:
-        """The activations of licenses that are not there: line, and the license's id."""
+        """Yield the activations whose license is missing: line, and the license's ID."""
         yield from self._connection.execute(
             "SELECT line, license_id FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
         )
@@ -147,7 +147,7 @@ class Spool:
         return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
 
     def largest_id(self, table: str, most: int) -> int:
-        """The largest id up to ``most`` in ``licenses`` or ``activations``; 0 where there is none."""
+        """The largest ID up to ``most`` in ``licenses`` or ``activations``; 0 if there is none."""
         statement = f"SELECT coalesce(max(id), 0) FROM {table} WHERE id <= ?"  # noqa: S608
         return int(self._connection.execute(statement, (most,)).fetchone()[0])
 

@@ -1,4 +1,4 @@
-"""A shop's v2 interface as a source of records: its JSON becomes rows of the plugin's tables."""
+"""Read records from a shop's v2 interface: convert its JSON to rows of the plugin's tables."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from keywright.provisioning.importers.model import Notice
 from keywright.provisioning.importers.run import Report
 from keywright_converter.source import GENERATORS, SpooledSource, id_of
 
-#: Systems that have pages send so many licenses in one; the plugin sends all.
+#: The number of licenses to request per page; the plugin ignores it and sends all.
 _PER_PAGE = 500
 _LIST_START = re.compile(rb'\s*\{\s*"success"\s*:\s*true\s*,\s*"data"\s*:\s*\[')
 _SEPARATORS = re.compile(r"[\s,]*")
@@ -29,7 +29,7 @@ _decoder = json.JSONDecoder()
 
 
 class WebShop(SpooledSource):
-    """The records of a shop: ``load`` first, which asks for all of them."""
+    """The records of a shop; call ``load``, which requests all of them, first."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class WebShop(SpooledSource):
         self._client = client
 
     def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Ask for all licenses and generators; ``progress`` gets the number of licenses so far. Raises
+        """Request all licenses and generators; ``progress`` gets the number of licenses so far. Raises
         ``SourceUnusable``.
         """
         try:
@@ -65,7 +65,7 @@ class WebShop(SpooledSource):
         self._note_joined()
 
     def _list_licenses(self) -> Generator[dict[str, Any], None, None]:
-        """All licenses, page by page. A system that has no pages answers each request with all of them."""
+        """Yield all licenses, page by page. Systems without pages return all licenses to each request."""
         page, first, pages = 1, None, None
         while pages is None or page <= pages:
             path = f"licenses?page={page}&per_page={_PER_PAGE}"
@@ -105,9 +105,9 @@ class WebShop(SpooledSource):
 
 
 def read_list(file: IO[bytes]) -> Generator[dict[str, Any], None, None]:
-    """The records in the answer to a list, one by one: a list may have hundreds of MB.
+    """Yield the records of a list in a response, without loading it whole: it may have hundreds of MB.
 
-    Raises ``ShopUnavailable``, also in the middle, and ``ShopRefusal``.
+    Raises ``ShopUnavailable``, perhaps after some records, and ``ShopRefusal``.
     """
     file.seek(0)
     match = _LIST_START.match(file.read(1024))
@@ -122,7 +122,7 @@ def read_list(file: IO[bytes]) -> Generator[dict[str, Any], None, None]:
     try:
         yield from _decode_items(text)
     finally:
-        # Otherwise it would close the file.
+        # Otherwise, the wrapper would close the file.
         text.detach()
 
 

@@ -78,9 +78,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
 
 
 def examine_files(storage: Storage, folder: Path) -> Iterator[Finding]:
-    """Yield problems of the stored release files: missing, altered, or of no release. Slow: it reads them
-    all.
-    """
+    """Yield release files that are missing, altered, or of no release. Slow: it reads all of them."""
     known = {str(one.sha256): one.name for one in run_read(storage, list_stored_files)}
     present = dict(list_stored(folder))
     again = "Upload the same bytes again to a new release, or copy them there from a backup."
