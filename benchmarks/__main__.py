@@ -1,4 +1,4 @@
-"""Measure how fast Keywright is on this machine, with the real server in a process of its own."""
+"""Benchmark Keywright on this machine, with the real server in a separate process."""
 
 import signal
 import sys
@@ -63,9 +63,9 @@ _PARTS = (
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
-    "wrk sends requests about random keys to a server with default settings, on a temporary "
-    "database of licenses with three activations each. Every rate is compared with that of a constant "
-    "answer of the same size from the same server."
+    "wrk sends requests for random keys to a server with default settings, on a temporary "
+    "database of licenses with three activations each. Each rate is compared with that of a constant "
+    "response of the same size from the same server."
 )
 
 _progress = Console(stderr=True, highlight=False)
@@ -75,7 +75,7 @@ def _parts(text: str | None) -> frozenset[str]:
     parts = frozenset(text.replace(" ", "").split(",")) if text else frozenset(_ALWAYS)
     unknown = sorted(parts.difference(_PARTS))
     if unknown:
-        raise typer.BadParameter(f"there is no {', '.join(unknown)}; there are {', '.join(_PARTS)}")
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; choose from {', '.join(_PARTS)}")
     return parts
 
 
@@ -84,7 +84,7 @@ def _say(message: str) -> None:
 
 
 class _Bench:
-    """Installations are made when the first measurement needs them."""
+    """Runs the measurements; creates installations on demand."""
 
     def __init__(self, folder: Path, database: Database, other: Path | None) -> None:
         self.folder = folder
@@ -122,7 +122,7 @@ class _Bench:
             report.contention = contention.measure(self.folder, self.database, _say)
 
     def _measure_v3(self, report: Report, parts: frozenset[str]) -> None:
-        """Calls of v3."""
+        """Measure calls of v3."""
         if "v3" in parts:
             report.v3 = v3.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
         if "clients" in parts:
@@ -137,7 +137,7 @@ class _Bench:
             report.leases = leases.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
 
     def _measure_without_pages(self, report: Report, parts: frozenset[str]) -> None:
-        """Comparisons with a server that does nothing for the administration pages."""
+        """Compare with a server without administration pages and their background work."""
         if "beside" in parts:
             report.beside = beside.compare_pages(
                 self.filled(report.licenses), report.seconds, report.rounds, _say
@@ -152,7 +152,7 @@ class _Bench:
             report.following = following.measure(self.filled(report.licenses), report.seconds, _say)
 
     def _measure_program(self, report: Report, parts: frozenset[str]) -> None:
-        """What can be measured of another installed program, too."""
+        """Measure what also works with another installed version."""
         if "against" in parts and self.other is not None:
             report.against = beside.compare_programs(
                 self.folder / "against",
@@ -168,7 +168,7 @@ class _Bench:
             report.attacks = attacks.measure(self.folder, self.database, program, report.seconds, _say)
 
     def _measure_large(self, report: Report, parts: frozenset[str]) -> None:
-        """What is only worth measuring with very many licenses."""
+        """Measure what is only interesting with very many licenses."""
         large = report.licenses if report.licenses > _SMALL else _LARGE
         if "pages" in parts:
             report.pages = pages.measure(self.folder, self.database, large, _say)
@@ -197,19 +197,19 @@ def _running(database: str, workers: int) -> Iterator[Database]:
 def bench(
     *,
     licenses: Annotated[
-        int, typer.Option(metavar="N", min=1_000, max=10_000_000, help="How many licenses there are.")
+        int, typer.Option(metavar="N", min=1_000, max=10_000_000, help="The number of licenses.")
     ] = _SMALL,
     seconds: Annotated[
-        int, typer.Option(metavar="S", min=1, max=_LONGEST, help="How long each answer is asked for.")
+        int, typer.Option(metavar="S", min=1, max=_LONGEST, help="The duration of each measurement.")
     ] = 5,
     rounds: Annotated[
-        int, typer.Option(metavar="R", min=1, max=100, help="How often; medians are shown.")
+        int, typer.Option(metavar="R", min=1, max=100, help="The number of rounds; medians are shown.")
     ] = 1,
     database: Annotated[
-        Literal["sqlite", "postgresql"], typer.Option(help="Where the licenses are kept.")
+        Literal["sqlite", "postgresql"], typer.Option(help="The database to use.")
     ] = "sqlite",
     processes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="How many server processes, on PostgreSQL.")
+        int, typer.Option(metavar="N", min=1, max=64, help="The number of server processes (PostgreSQL).")
     ] = 1,
     only: Annotated[
         str | None,
@@ -217,10 +217,10 @@ def bench(
     ] = None,
     with_sizes: Annotated[
         bool,
-        typer.Option("--compare-sizes", help=f"Compare with {_SMALL:,} licenses, or {_LARGE:,} with these."),
+        typer.Option("--compare-sizes", help=f"Compare with {_SMALL:,} licenses; by default, {_LARGE:,}."),
     ] = False,
     with_contention: Annotated[
-        bool, typer.Option("--contention", help="Let many clients fight for a few places.")
+        bool, typer.Option("--contention", help="Let many clients compete for a few places.")
     ] = False,
     other: Annotated[
         Path | None,
@@ -229,24 +229,24 @@ def bench(
             metavar="FILE",
             exists=True,
             resolve_path=True,
-            help="Another installed keywright: compare with it (against), or let it be attacked (attacks).",
+            help="Another installed keywright: compare with it (against), or attack it (attacks).",
         ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, too.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
     ] = None,
 ) -> None:
-    """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
+    """Measure and print the figures; exit with status 1 if a place was given out twice or not at all."""
     added = {"sizes": with_sizes, "contention": with_contention}
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
     if parts - {"startup", "listing", "doctor", "pages", "portal", "contention", "attacks"}:
         wrk.require()
     if "against" in parts and other is None:
-        raise typer.BadParameter("against what? Name the other keywright with --server", param_hint="--only")
+        raise typer.BadParameter("“against” needs --server with another keywright", param_hint="--only")
     if (about := sorted(parts & {"capacity", "following"})) and database == "sqlite":
-        raise typer.BadParameter(f"{about[0]} is about PostgreSQL", param_hint="--only")
+        raise typer.BadParameter(f"{about[0]} needs PostgreSQL", param_hint="--only")
     if processes > 1 and database == "sqlite":
-        raise typer.BadParameter("an SQLite database has one server process", param_hint="--processes")
+        raise typer.BadParameter("SQLite supports one server process", param_hint="--processes")
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with _running(database, processes) as chosen:
@@ -272,7 +272,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def main() -> None:
-    """Run the benchmark; Ctrl-C and SIGTERM end it with everything that it started."""
+    """Run the benchmark; Ctrl-C and SIGTERM stop it and everything it started."""
     signal.signal(signal.SIGTERM, _stop)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(help=_HELP)(bench)

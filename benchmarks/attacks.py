@@ -1,5 +1,5 @@
-"""How an honest caller fares beside attacks: the real server with its default settings, on an installation
-of its own making for each attack, callers and attackers in processes of their own (tools/attacks).
+"""Measure an honest caller during attacks: the real server with default settings, on a fresh copy of an
+installation that it created, callers and attackers in separate processes (tools/attacks).
 """
 
 import subprocess
@@ -24,29 +24,29 @@ from tools.attacks.wire import Target
 _NAME, _PASSWORD = "benchmark", "a password for one run"
 _USER = f"user create {_NAME} --role=administrator --password-stdin"
 _READER = "apikey create --name=reader --permissions=read --product-id=5 --json"
-#: A mail server that never answers: codes for customers are queued, and wait.
+#: An unreachable mail server: mails with codes for customers stay in the queue.
 _MAIL = {"KEYWRIGHT_SMTP_URL": "smtp://127.0.0.1:9", "KEYWRIGHT_MAIL_FROM": "keys@example.com"}
 _LICENSES = 1_000
-#: Processes that prepare, or end, may take so long, in seconds.
+#: The timeout for processes to prepare, or to end, in seconds.
 _TIMEOUT = 120
 ALONE = "alone"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """An attack: what the honest caller met, what the attackers were answered, and what was left behind."""
+    """An attack: the honest caller's figures, the attackers' responses, and the growth of the server."""
 
     name: str
     title: str
     honest: Figures
-    #: By how much the server's peak memory grew, in MiB; None where there is no /proc.
+    #: The growth of the server's peak memory, in MiB; None without /proc.
     memory_mib: float | None
-    #: By how much the database grew, in MiB, what the attack has prepared included.
+    #: The growth of the database, in MiB, including what the attack prepared.
     growth_mib: float
     outcomes: dict[str, int]
 
 
 class Attacks(msgspec.Struct, frozen=True):
-    """The rows, and which server it was with which limits."""
+    """The rows, and the server and its limits."""
 
     server: str
     limits: dict[str, int]
@@ -56,7 +56,7 @@ class Attacks(msgspec.Struct, frozen=True):
 def measure(
     folder: Path, database: Database, program: Sequence[str], seconds: int, say: Callable[[str], None]
 ) -> Attacks:
-    """Let each attack go on for so long, on a copy of an installation that the same program has made."""
+    """Run each attack for this long, on a copy of an installation that the same program created."""
     made = folder / "attacked"
     target = _make(made, database, program)
     rows = []
@@ -66,10 +66,10 @@ def measure(
         before = database.size(copy)
         with servers.started(with_few_descriptors(program), copy, _MAIL) as server:
             outcomes, figures, memory = _attacked(name, server, target, seconds)
-        # When it stopped, the server put what its log held into the database.
+        # The server has stopped, and has written its log to the database.
         growth = (database.size(copy) - before) / 2**20
         database.remove(copy)
-        title = ATTACKS[name].title if name in ATTACKS else "nobody attacks"
+        title = ATTACKS[name].title if name in ATTACKS else "no attack"
         rows.append(Row(name, title, figures, memory, growth, outcomes))
         say(f"{name}: p99 {figures.p99_ms:.1f} ms, {figures.failed} failed")
     return Attacks(str(program[0]), programs.limits(program, made), rows)
@@ -82,7 +82,7 @@ def _attacked(
     assert port is not None
     here = msgspec.structs.replace(target, port=port)
     with ExitStack() as stack:
-        # The attack prepares first: what it does meanwhile is not the honest caller's to suffer from.
+        # The attack prepares first, because its preparation should not slow down the honest caller.
         names = [name, HONEST] if name in ATTACKS else [HONEST]
         callers = [stack.enter_context(_caller(one, here, seconds)) for one in names]
         before = server.memory("VmHWM")
@@ -96,7 +96,7 @@ def _attacked(
 
 @contextmanager
 def _caller(what: str, target: Target, seconds: int) -> Iterator["subprocess.Popen[str]"]:
-    """A caller that is ready."""
+    """Start a caller, and wait until it is ready."""
     command = [sys.executable, "-m", "tools.attacks", what, str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -112,7 +112,7 @@ def _caller(what: str, target: Target, seconds: int) -> Iterator["subprocess.Pop
 
 
 def _run(caller: "subprocess.Popen[str]") -> str:
-    """What it prints when it is over."""
+    """Let the caller run, and return its output."""
     said, _ = caller.communicate("\n", timeout=_TIMEOUT)
     if caller.returncode:
         raise RuntimeError(f"{caller.args!r} failed")
@@ -120,7 +120,7 @@ def _run(caller: "subprocess.Popen[str]") -> str:
 
 
 def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:
-    """An installation made by the program itself."""
+    """Create an installation with the program itself."""
     vendor = programs.make(data_dir, database, program)
     programs.output(program, data_dir, _USER, _PASSWORD)
     secret = new_secret()

@@ -1,7 +1,7 @@
 """A client process that tries to activate: ``python -m benchmarks.attempts HOST PORT CONNECTIONS``.
 
-The first line of standard input is a JSON array of license keys. The process opens its connections,
-prints ``ready``, and starts at the next line. It prints, as one line of JSON, ``[key, status,
+The first line of standard input is a JSON array of license keys. The process opens its connections, prints
+``ready``, and starts when it reads the next line. It prints one line of JSON: an array with ``[key, status,
 times_activated or null]`` for each attempt.
 """
 
@@ -18,7 +18,7 @@ _LONGEST = 300
 
 
 async def attempt_all(host: str, port: int, connections: int, keys: list[str]) -> list[Result]:
-    """Try each key once, over so many connections at a time."""
+    """Try each key once, over this many concurrent connections."""
     async with asyncio.timeout(_LONGEST):
         streams = [await asyncio.open_connection(host, port) for _ in range(connections)]
         print("ready", flush=True)
@@ -49,8 +49,8 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 def main() -> None:
-    """Read what to do, do it, and print what came of it."""
-    # On Ctrl-C, who started this process ends it, too.
+    """Read the keys, try them, and print the results."""
+    # On Ctrl-C, the parent process stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     host, port, connections = sys.argv[1:]
     keys = json.loads(sys.stdin.readline())

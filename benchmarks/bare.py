@@ -1,4 +1,4 @@
-"""Keywright without administration pages, and without the loops that work for them: projector and jobs."""
+"""Keywright without administration pages and their background loops: projector and jobs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,8 +1,8 @@
-"""Two servers, driven at the same moment: whatever else the machine does, it does to both, and the system
-divides the processors between them fairly. What a call of the one costs more, it then answers less.
+"""Compare two servers by loading them simultaneously: other work on the machine affects both equally, and the
+system shares the processors fairly between them. A server whose calls cost more then has a lower rate.
 
-So are compared: a server with administration pages, nobody on them, with one that has neither pages nor what
-follows the events and does long work for them; and this Keywright with another one that is installed.
+The comparisons are: a server with unused administration pages, and one without pages, projector and jobs;
+this Keywright, and another installed version.
 """
 
 import statistics
@@ -24,7 +24,7 @@ _CASES = ("validate", "activate")
 _CONNECTIONS = 64
 _LEAST_PAIRS = 10
 _ACTIVATIONS = 3
-#: Far from being reached, yet compared with at every activation.
+#: Never reached, but compared with in each activation.
 _LIMIT = 1_000_000
 
 Say = Callable[[str], None]
@@ -32,18 +32,18 @@ _Loads = tuple[wrk.Load, wrk.Load]
 
 
 class _Side(NamedTuple):
-    """One of two servers: what it is called, the program, and its settings."""
+    """One of two servers: its name, program and settings."""
 
     name: str
     program: Sequence[str]
-    #: The installation of which it gets a copy.
+    #: The installation that it uses a copy of.
     filled: Filled
     settings: Mapping[str, str] = servers.UNLIMITED
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """Medians of both servers' rates; and of the ratios, first ÷ second, of what was measured at once,
-    between the quarters of which half of them are.
+    """The medians of both servers' rates, and the median and quartiles of the ratios, first ÷ second, of
+    simultaneous measurements.
     """
 
     case: str
@@ -56,7 +56,7 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 def compare_pages(filled: Filled, seconds: int, rounds: int, say: Say) -> list[Beside]:
-    """A server with pages and one without, each on a copy of the installation."""
+    """Compare a server with pages and one without, each on a copy of the installation."""
     without = [sys.executable, "-P", str(_WITHOUT_PAGES)]
     sides = _Side("with pages", servers.keywright(), filled), _Side("without", without, filled)
     return _compare(sides, seconds, rounds, say)
@@ -72,8 +72,8 @@ def compare_programs(
     rounds: int,
     say: Say,
 ) -> list[Beside]:
-    """This Keywright and another, perhaps earlier one, each on a copy of an installation that it has made:
-    the database of the other one may be too old to be upgraded.
+    """Compare this Keywright with another, perhaps earlier version, each on a copy of an installation that it
+    created itself: the other's database may be too old to be upgraded.
     """
     here = _fill(folder / "here", database, licenses, servers.keywright(), say)
     there = _fill(folder / "there", database, licenses, other, say)
@@ -87,7 +87,7 @@ def compare_programs(
 def _fill(data_dir: Path, database: Database, licenses: int, program: Sequence[str], say: Say) -> Filled:
     say(f"making {licenses:,} licenses with {_ACTIVATIONS} activations each …")
     vendor = programs.make(data_dir, database, program)
-    # Limits do not matter here: the vendor's calls are free of them.
+    # No limits need to be lifted here: they do not apply to the vendor's calls.
     with servers.started(program, data_dir, {}) as server:
         programs.create(server, vendor, dict.fromkeys(map(key_of, range(licenses)), _LIMIT), _ACTIVATIONS)
     database.settle(data_dir)
@@ -96,8 +96,8 @@ def _fill(data_dir: Path, database: Database, licenses: int, program: Sequence[s
 
 
 def _compare(sides: tuple[_Side, _Side], seconds: int, rounds: int, say: Say) -> list[Beside]:
-    """Drive both at once, each on a copy of its installation, and let both come to rest, again and again; for
-    one half of the pairs the one was started first, for the other half the other.
+    """Repeatedly load both simultaneously, each on a copy of its installation, and wait until both are idle.
+    Half of the pairs run with one server started first, half with the other.
     """
     pairs = max(_LEAST_PAIRS, rounds)
     loads: dict[str, list[_Loads]] = {case: [] for case in _CASES}

@@ -1,5 +1,5 @@
-"""An installation as the administration pages find it: licenses of every kind, activations with labels and
-addresses, and what follows the events (search terms, daily counts, refusals), as if it had followed them all.
+"""Create an installation for the administration pages: licenses of all kinds, activations with labels and
+addresses, and complete projections of the events (search terms, daily counts, refusals).
 """
 
 import random
@@ -28,20 +28,20 @@ from keywright.provisioning.store import terms_of_row
 _AT_ONCE = 2_000
 _DAYS = 3 * 365
 _DAY = timedelta(days=1)
-#: A customer with one license in twenty, and a network with one activation in twenty.
+#: A customer that owns one license in twenty, and an IP address with one activation in twenty.
 RESELLER, OFFICE = 999_999_999, "198.51.100.7"
 PRODUCTS = 100
-#: One label in five begins with this, one in a hundred with the second.
+#: One label in five begins with the first, one in a hundred with the second.
 FREQUENT_LABEL, RARE_LABEL = "laptop", "render farm"
-#: One license is used in that many places.
+#: The index of the license with the most activations, and their number.
 BUSY_INDEX, _BUSY = 7, 20_000
 _ORDER = '{"source":"shop","id":"WEB-%d","line":"1"}'
-#: Licenses besides, with keys of other ends than the many.
+#: The number of additional licenses, whose keys have unusual last characters.
 _WITH_OTHER_ENDS = 200
 _LIMITS = (1, 1, 1, 2, 3, 5, None)
 _NAMES = ("Office", "Studio", "Anna", "Build server", "Reception", "Home", "Lab", "Édouard", "工作站")
 
-#: Names of customers: a first and a last name, or a last name and a kind of company.
+#: The parts of customer names: a first and a last name, or a last name and a kind of company.
 FIRST_NAMES = (
     "Anna Maria James Olga Wei Fatima John Ingrid Pedro Aisha Liam Chloé Yuki Noah Emma Lucas Mia Hugo Zoë "
     "Ivan Priya Omar Elena Jonas Sofia Diego Nina Karl Lea Tom Amara Rosa Paul Ada Max Ida Leo Eva Ben Ute"
@@ -71,19 +71,19 @@ _INSERT_REFUSALS = bulk_insert(limit_refusals)
 
 
 class Browsed(NamedTuple):
-    """An installation and what can be looked for in it."""
+    """An installation, and values to search for."""
 
     data_dir: Path
     database: Database
     licenses: int
     activations: int
-    #: Some that there are: license ids, tokens and addresses.
+    #: Some existing license IDs, tokens and addresses.
     some_ids: list[int]
     some_tokens: list[str]
     some_addresses: list[str]
-    #: The license in most places.
+    #: The ID of the license with the most activations.
     busy_id: int
-    #: The keys of some licenses whose last characters few others have.
+    #: The keys of some licenses with unusual last characters.
     some_keys: list[str]
 
 
@@ -97,9 +97,9 @@ class _Told(NamedTuple):
 
 
 def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Browsed:
-    """Make an installation below the folder, with three activations for five licenses."""
+    """Create an installation in the folder, with about three activations for five licenses."""
     data_dir = folder / f"{licenses}-browsed"
-    say(f"making {licenses:,} licenses, their activations and search terms …")
+    say(f"creating {licenses:,} licenses, their activations and search terms …")
     now = datetime.now(UTC).replace(microsecond=0)
     chance = random.Random(licenses)
     database.prepare(data_dir)
@@ -151,7 +151,7 @@ def _license(id: int, index: int, amount: int, now: datetime, chance: random.Ran
     created_at = now - timedelta(seconds=_DAYS * 86_400 * (amount - index) // amount)
     terms = chance.choice((365, 365, 730, None, None))
     number = chance.choice((None, 70_000 + index // 2))
-    # One order in ten is from a shop whose orders have no numbers.
+    # One order in ten is from a shop whose orders have text IDs.
     is_named = index % 10 == 0
     end = chance.randbytes(4).hex().upper()
     return License(
@@ -159,7 +159,7 @@ def _license(id: int, index: int, amount: int, now: datetime, chance: random.Ran
         key=key_of(index) if index < amount else f"ENDS-{index:08d}-{end}",
         order_id=None if is_named else number,
         order_details=_ORDER % index if is_named else None,
-        # Product 1 sells best, and product 100 hardly.
+        # Product 1 sells best, product 100 hardly at all.
         product_id=int(PRODUCTS ** chance.random()) if chance.random() < 0.98 else None,
         customer_id=RESELLER if chance.random() < 0.05 else chance.randrange(1, amount // 3),
         expires_at=None if terms is None else created_at + timedelta(days=terms),
@@ -176,7 +176,7 @@ def _license(id: int, index: int, amount: int, now: datetime, chance: random.Ran
 
 
 def _status(index: int, amount: int, chance: random.Random) -> Status:
-    """Many of the newest are sold only, some of the oldest are disabled."""
+    """Half of the newest licenses are only sold, some of the oldest are disabled."""
     if index > amount * 9 // 10 and chance.random() < 0.5:
         return Status.SOLD
     if index < amount // 10 and chance.random() < 0.2:
@@ -256,7 +256,7 @@ def _save(tx: WriteTransaction, told: _Told) -> None:
 
 
 def _save_names(storage: Storage, amount: int, now: datetime, chance: random.Random) -> None:
-    """Make the customers that licenses name, and the products."""
+    """Create the customers and products that licenses refer to."""
     moment = int(now.timestamp())
     for start in range(1, amount, _AT_ONCE):
         rows = [_customer(number, moment, chance) for number in range(start, min(amount, start + _AT_ONCE))]

@@ -1,7 +1,6 @@
-"""What an answer costs, in processor time and in bytes written, and what many of them would need.
+"""Measure the cost of a call, in processor time and bytes written, and calculate that of many calls.
 
-Costs, unlike rates, can be added up: a machine of another size, or several, come from them by
-multiplication.
+Costs, unlike rates, can be added and multiplied, and so apply to machines of other sizes or several machines.
 """
 
 from collections.abc import Callable
@@ -14,12 +13,12 @@ from benchmarks.databases import Postgres
 from benchmarks.installations import Filled, copied
 
 _CONNECTIONS = 64
-#: What is calculated for, per second.
+#: The calls per second to calculate for.
 VALIDATIONS, ACTIVATIONS = 100_000, 5_000
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of one answer: processor time of Keywright and of PostgreSQL, and write-ahead log."""
+    """The cost of one call: processor time of Keywright and of PostgreSQL, and bytes of write-ahead log."""
 
     per_second: float
     keywright_us: float
@@ -28,26 +27,26 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """The costs, and by how much the database grows with each activation."""
+    """The costs, and the growth of the database per activation."""
 
     validate: Cost
     activate: Cost
     growth_bytes: float
 
     def cores(self, which: str) -> float:
-        """How many processor cores the calculated load needs: ``keywright_us`` or ``postgres_us``."""
+        """The processor cores that the calculated load needs, for ``keywright_us`` or ``postgres_us``."""
         one: float = getattr(self.validate, which)
         other: float = getattr(self.activate, which)
         return (VALIDATIONS * one + ACTIVATIONS * other) / 1e6
 
     @property
     def log_per_second(self) -> float:
-        """How many bytes of write-ahead log the calculated load makes in a second."""
+        """The bytes of write-ahead log per second under the calculated load."""
         return ACTIVATIONS * self.activate.log_bytes
 
 
 def measure(filled: Filled, database: Postgres, seconds: int, say: Callable[[str], None]) -> Capacity:
-    """Drive a copy of the installation, and look at what the processes used."""
+    """Load a copy of the installation, and measure what the processes used."""
     with copied(filled) as copy, servers.running(copy) as server:
         costs = []
         size = _ask(database, copy, "SELECT pg_database_size(current_database())")
@@ -56,7 +55,7 @@ def measure(filled: Filled, database: Postgres, seconds: int, say: Callable[[str
             before = database.processor_seconds(), _log_position(database, copy)
             load = wrk.drive(server, copy, case, _CONNECTIONS, seconds)
             after = database.processor_seconds(), _log_position(database, copy)
-            # The warm-up, a second of the same, is in these figures, too.
+            # These figures include the warm-up, a second of the same load.
             answers = load.requests + load.per_second
             costs.append(
                 Cost(

@@ -1,4 +1,4 @@
-"""What programs take: one verification by each client, and the start of the Python client."""
+"""Measure client libraries: the time of a verification in each, and the start of the Python client."""
 
 import json
 import os
@@ -40,21 +40,21 @@ print((time.perf_counter() - began[0]) * 1000, (time.process_time() - began[1]) 
 
 
 def measure(folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Milliseconds by what was measured; a client whose language is not here is left out."""
+    """Measure in milliseconds, by name; clients whose language is not installed are omitted."""
     figures = {}
     for name, (command, place) in _verifiers(folder).items():
         if shutil.which(command[0]) is None:
             continue
-        say(f"a verification by {name}")
+        say(f"verifying with {name} …")
         found = re.search(r"one verification: ([\d.]+) ms", _run(command, CLIENTS / place))
         assert found is not None, name
         figures[f"one verification by {name}"] = float(found[1])
-    say("a start of the Python client")
+    say("starting the Python client …")
     return figures | _measure_start(folder)
 
 
 def _verifiers(folder: Path) -> Mapping[str, tuple[Sequence[str], str]]:
-    """The command for each client, and the folder to run it in; it prints how long a verification takes."""
+    """The command for each client, which prints the time of a verification, and the folder to run it in."""
     vectors = str(CLIENTS / "vectors")
     python = (sys.executable, "-c", _PYTHON)
     return {
@@ -84,14 +84,14 @@ def _build_csharp(folder: Path) -> str:
 
 
 def _write_case(folder: Path) -> Path:
-    """A good answer as the runner in C reads it."""
+    """Write a valid answer in the format of the C test runner."""
     case = folder / "case"
     case.write_text("\n".join([A.x, "", "-", "editor", LICENSE_KEY, FINGERPRINT, *"----", str(NOW), GOOD]))
     return case
 
 
 def _measure_start(folder: Path) -> dict[str, float]:
-    """The median of several starts, each of a new interpreter."""
+    """Measure the median of several starts, each in a new interpreter."""
     kept = folder / "kept"
     kept.mkdir()
     known = {"license_key": LICENSE_KEY, "answer": GOOD, "issued_at": NOW - 60, "latest": NOW - 60}

@@ -1,4 +1,4 @@
-"""Many clients that all want the last places: exactly as many get one as there are."""
+"""Check that when many clients compete for the last places, each place is given out exactly once."""
 
 import json
 import random
@@ -28,7 +28,7 @@ _KEYS = 200
 _LIMIT = 5
 _ATTEMPTS = 20_000
 
-#: What must be true of every license and activation; each query finds what contradicts it.
+#: Invariants of licenses and activations, each with a query that finds violations.
 _CONTRADICTIONS = {
     "the counter is the number of active records": (
         "SELECT id FROM licenses WHERE times_activated != (SELECT COUNT(*) FROM activations "
@@ -56,19 +56,19 @@ _CONTRADICTIONS = {
 
 
 class Contention(msgspec.Struct, frozen=True):
-    """What came of it; ``contradictions`` says what the database should not hold."""
+    """The result; ``contradictions`` describes inconsistencies in the database."""
 
     attempts: int
     places: int
     successes: int
-    #: Keys whose answers did not read 1, 2 … up to the limit, each once.
+    #: The keys whose responses did not contain each count from 1 to the limit exactly once.
     odd_keys: list[str]
     answers_by_status: dict[int, int]
     contradictions: list[str]
 
     @property
     def is_right(self) -> bool:
-        """Whether everything came out as it must."""
+        """Whether the result is correct."""
         return (
             self.successes == self.places
             and not self.odd_keys
@@ -78,12 +78,12 @@ class Contention(msgspec.Struct, frozen=True):
 
     @property
     def server_errors(self) -> int:
-        """How many answers were 5xx."""
+        """The number of 5xx responses."""
         return sum(number for status, number in self.answers_by_status.items() if status >= 500)
 
 
 def measure(folder: Path, database: Database, say: Callable[[str], None]) -> Contention:
-    """Let the clients loose on a fresh installation, and look at what they were told and what is kept."""
+    """Let the clients compete on a fresh installation, and check the responses and the database."""
     say(f"{_ATTEMPTS:,} attempts on {_KEYS} licenses with {_LIMIT} places each …")
     keys = [f"LAST-PLACES-{i:03d}" for i in range(_KEYS)]
     data_dir = folder / "contention"
@@ -111,7 +111,7 @@ def _let_loose(url: str, keys: list[str]) -> list[Result]:
 
 
 class _Client:
-    """A client process; it reads and says lines."""
+    """A client process, which communicates in lines."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -122,11 +122,11 @@ class _Client:
         self._process.stdin.flush()
 
     def hear(self) -> str:
-        """The next line; raises ``RuntimeError`` when there is none."""
+        """Read the next line. Raises ``RuntimeError`` at the end."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("a client process ended too early")
+            raise RuntimeError("a client process ended prematurely")
         return line
 
 
@@ -163,19 +163,19 @@ def _judged(results: list[Result], keys: list[str], settings: Settings) -> Conte
 
 
 def contradictions(settings: Settings) -> list[str]:
-    """What the database holds and should not, in words."""
+    """Describe the inconsistencies in the database."""
     found = []
     with _connected(settings) as execute:
         for rule, query in _CONTRADICTIONS.items():
             rows = execute(query).fetchmany(10)
             if rows:
-                found.append(f"not so: {rule} ({', '.join(str(row[0]) for row in rows)})")
+                found.append(f"violated: {rule} ({', '.join(str(row[0]) for row in rows)})")
     return found
 
 
 @contextmanager
 def _connected(settings: Settings) -> Iterator[Callable[[str], Any]]:
-    """Runs a query on the database itself."""
+    """Yield a function that runs a query directly on the database."""
     if settings.database_url is not None:
         with psycopg.connect(settings.database_url) as server:
             yield lambda query: server.execute(query.encode())

@@ -1,4 +1,4 @@
-"""Where the measured installations keep their licenses: SQLite files, or a PostgreSQL server of our own."""
+"""The databases of measured installations: SQLite files, or databases on a temporary PostgreSQL server."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ import psycopg
 from keywright.config import Settings
 from tools.postgres import PostgresServer
 
-#: A server that makes every commit durable, as one in production does.
+#: The settings of a server that makes each commit durable, as in production.
 _SETTINGS: dict[str, Any] = {
     "shared_buffers": "512MB",
     "max_wal_size": "4GB",
@@ -20,7 +20,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class Database:
-    """SQLite: the file in an installation's data directory."""
+    """An SQLite file in an installation's data directory."""
 
     name = "SQLite"
 
@@ -29,32 +29,30 @@ class Database:
         return Settings.model_validate({"data_dir": data_dir})
 
     def prepare(self, data_dir: Path) -> None:
-        """Before an installation is made there."""
+        """Prepare for a new installation in this directory."""
 
     def settle(self, data_dir: Path) -> None:
-        """After an installation was filled."""
+        """Optimize the database after an installation was filled."""
 
     def copy(self, data_dir: Path, copy: Path) -> None:
-        """Copy an installation that nobody uses."""
+        """Copy an installation that is not in use."""
         shutil.copytree(data_dir, copy)
 
     def size(self, data_dir: Path) -> int:
-        """Bytes that an installation takes in the database; nobody writes to it."""
+        """The size of an installation's database in bytes; it must not be written."""
         return sum(file.stat().st_size for file in data_dir.glob("*.db*"))
 
     def processor_seconds(self) -> float:
-        """Processor time of the database so far, where it has processes of its own that are running."""
+        """The processor time so far of the database's running processes, 0 if it has none."""
         return 0.0
 
     def remove(self, data_dir: Path) -> None:
-        """Remove an installation that nobody uses."""
+        """Remove an installation that is not in use."""
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
 class Postgres(Database):
-    """A database of its own for each installation, on one server; the installation's settings file names
-    it.
-    """
+    """A separate database for each installation, on one server; the installation's settings file names it."""
 
     name = "PostgreSQL"
 
@@ -104,5 +102,5 @@ class Postgres(Database):
 
 
 def a_server() -> PostgresServer:
-    """A PostgreSQL server; whoever asked starts and removes it."""
+    """Create a PostgreSQL server; the caller starts and removes it."""
     return PostgresServer(**_SETTINGS)

@@ -1,9 +1,10 @@
-"""License files for all, beside calls: how long the job takes, and what it costs the calls.
+"""Measure a job that makes license files for all licenses under load: its time, and how it slows down calls.
 
     python -m benchmarks.files_for_all 100000 --devices 1 --seconds 10
 
-Each license has this many devices, and a customer of its own with an address; no mail server takes the mails.
-Validations come about 300 times a second. It prints the time of the job, and their p99 with it and alone.
+Each license has this many devices, and its own customer with an address; there is no mail server. There are
+about 300 validations per second. The output is the time of the job, and the p99 of validations with and
+without it.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def _order(storage: Storage) -> int:
 
 
 def measure(filled: Filled, devices: int, seconds: int) -> str:
-    """The figures in words."""
+    """Measure, and return the figures as text."""
     with opened(filled.data_dir, filled.database) as storage:
         _prepare(storage, devices)
         with servers.started(servers.keywright(), filled.data_dir, servers.UNLIMITED) as server:
@@ -65,7 +66,7 @@ def measure(filled: Filled, devices: int, seconds: int) -> str:
     p99, p99_alone = statistics.median(beside), statistics.median(alone)
     return (
         f"{filled.licenses:,} licenses: {took:,.0f} s. {(job.messages or '').splitlines()[0]}\n"
-        f"p99 of validations: {p99:.1f} ms beside, {p99_alone:.1f} ms alone: {p99 / p99_alone:.2f}"
+        f"p99 of validations: {p99:.1f} ms during the job, {p99_alone:.1f} ms alone: {p99 / p99_alone:.2f}"
     )
 
 

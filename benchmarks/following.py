@@ -1,5 +1,5 @@
-"""How long after its commit an event is listed and delivered, beside activations, while ids of events are
-given up; and beside an import. For PostgreSQL, where events are numbered before they are committed.
+"""Measure the time from an event's commit until it is listed and delivered: during activations while event
+IDs are skipped, and during an import. For PostgreSQL, which assigns event IDs before the commit.
 """
 
 import http.client
@@ -35,18 +35,18 @@ from keywright.provisioning.licenses import IssueLicenses
 from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.registry import open_executor
 
-#: Connections that activate, and that validate beside them about 300 times a second; and their mean pauses.
+#: The connections that activate, and those that validate about 300 times per second, with their mean pause.
 _ACTIVATING, _VALIDATING, _VALIDATING_PAUSE_MS = 128, 30, 100
-#: The activations in a second, which are as many events, if their answers take so long, in milliseconds:
-#: the rate that is wanted, and higher ones, until validations take longer.
+#: The activations (and so events) per second, the target rate first, if responses take ``_USUAL_MS``. Rates
+#: increase until the p99 of validations exceeds ``_LONGEST_MS``.
 _RATES, _USUAL_MS, _LONGEST_MS = (400, 600, 900, 1_350), 40, 50
-#: The pause between two ids that are given up, and between two events that are delivered, in seconds. What a
-#: delivery of each event costs is another question.
+#: The pause between two skipped IDs, and between two delivered events, in seconds. Other events are not
+#: delivered: the cost of deliveries is measured elsewhere.
 _BETWEEN = 0.1
 _DELIVERED = "backup.made"
-#: How long the last events may take, in seconds.
+#: The timeout for the last events, in seconds.
 _LAST = 5.0
-#: The licenses that are imported; the event that is delivered of those of another product, and their number.
+#: The number of imported licenses; for another product, the event to deliver, and the number of licenses.
 IMPORTED, _OTHERS, _OF_OTHER = 100_000, "license.activated", 2_000
 _EVENT_ID = re.compile(rb'"event_id":(\d+)')
 _COMMITTED = (
@@ -55,8 +55,8 @@ _COMMITTED = (
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The events of a second, and the ids that were missing; in seconds, the median and the 99th percentile
-    of how long after their commit they were listed and delivered.
+    """The events per second, and the number of missing IDs; in seconds, the median and the 99th percentile of
+    the times from commit until events were listed and delivered.
     """
 
     events_per_second: float
@@ -67,8 +67,8 @@ class Followed(msgspec.Struct, frozen=True):
 
 
 class Following(msgspec.Struct, frozen=True):
-    """What followed each rate; before that, the projector's rate, when nothing else was done; at last, the
-    seconds of an import, and the longest that an event of others waited for its delivery beside it.
+    """The figures at each rate; the projector's rate on idle servers; the duration of an import in seconds,
+    and the longest time until another event was delivered during it.
     """
 
     rates: list[Followed]
@@ -78,8 +78,8 @@ class Following(msgspec.Struct, frozen=True):
 
 
 def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Following:
-    """Drive the servers for so many seconds at each rate."""
-    say("events beside activations …")
+    """Load the servers for this many seconds at each rate."""
+    say("events during activations …")
     with (
         receiving() as receiver,
         copied(filled, "following") as copy,
@@ -87,7 +87,7 @@ def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Followi
         closing(open_executor(storage)) as executor,
     ):
         projected = _measure_projector(copy, storage)
-        say(f"{projected:,.0f} events a second are projected")
+        say(f"{projected:,.0f} events projected per second")
         _do(
             executor,
             CreateEndpoint(context=_now(), fields=NewWebhook(url=receiver.urls()[0], events=[_DELIVERED])),
@@ -109,7 +109,7 @@ def _follow(copy: Filled, storage: Storage, receiver: Receiver, rate: int, secon
     ):
         with _writing(storage):
             loads = _drive(server, copy, rate, seconds)
-        # The last ones are listed and delivered, too.
+        # Wait until the last events are listed and delivered.
         sleep(_LAST)
     committed = _list_commits(storage, first)
     return Followed(
@@ -122,8 +122,8 @@ def _follow(copy: Filled, storage: Storage, receiver: Receiver, rate: int, secon
 
 
 def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiver) -> tuple[float, float]:
-    """Import licenses while another product's license is activated. Three endpoints are notified: one of all
-    that is imported, one of the other product, and one of other events.
+    """Import licenses while licenses of another product are activated. There are three endpoints: for
+    imports, for the other product, and for other events.
     """
     product: int = _do(executor, CreateProduct(context=_now(), fields=NewProduct(name="Other")))[0].id
     keys = [f"OTHER-{number}" for number in range(_OF_OTHER)]
@@ -140,7 +140,7 @@ def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiv
     lines = (f"IMPORTED-{number:08d}\n" for number in range(IMPORTED))
     file.write_text(f"license_key\n{''.join(lines)}")
     receiver.bodies, first = [], run_read(storage, find_newest_id)
-    # One of each: the events of a license are delivered one after the other.
+    # Activate each license once, because the events of one license are delivered sequentially.
     others = (Activate(context=_now(), license=one) for one in keys)
     command = servers.keywright("import", "csv", str(file), "--data-dir", str(copy.data_dir))
     where: dict[str, Any] = {"env": servers.environment(), "cwd": copy.data_dir}
@@ -156,7 +156,7 @@ def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiv
 
 
 def _measure_projector(filled: Filled, storage: Storage) -> float:
-    """The events that idle servers project in a second."""
+    """The number of events that idle servers project per second."""
     with servers.started(servers.keywright(), filled.data_dir, SETTINGS):
         lag.wait_for_projector(storage)
     lag.make_backlog(storage, filled)
@@ -165,7 +165,7 @@ def _measure_projector(filled: Filled, storage: Storage) -> float:
 
 
 def _drive(server: servers.Server, filled: Filled, rate: int, seconds: int) -> tuple[wrk.Load, wrk.Load]:
-    """Activate, and validate beside it."""
+    """Activate and validate concurrently."""
     activating, validating = ("activate", _ACTIVATING), ("validate", _VALIDATING)
     pauses = (1000 * _ACTIVATING // rate - _USUAL_MS, _VALIDATING_PAUSE_MS)
     with ThreadPoolExecutor(2) as pool:
@@ -190,7 +190,7 @@ def _do(executor: Executor, *commands: Command) -> list[Any]:
 
 @contextmanager
 def _beside(run: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run this in a thread until the end of the block, when the event is set."""
+    """Run ``run`` in a thread during the block; set its event at the end."""
     is_over = threading.Event()
     thread = threading.Thread(target=run, args=(is_over,))
     thread.start()
@@ -203,9 +203,7 @@ def _beside(run: Callable[[threading.Event], None]) -> Iterator[None]:
 
 @contextmanager
 def _writing(storage: Storage, others: Iterable[Command] = ()) -> Iterator[None]:
-    """Take an ID of an event and give it up, and record an event that is delivered, again and again; with
-    each, do one of the others.
-    """
+    """Repeatedly skip an event ID, record an event to deliver, and run one of the ``others``."""
     own, more = storage.clone(), iter(others)
 
     def run(is_over: threading.Event) -> None:
@@ -221,7 +219,7 @@ def _writing(storage: Storage, others: Iterable[Command] = ()) -> Iterator[None]
 
 @contextmanager
 def _listing(url: str, filled: Filled) -> Iterator[dict[int, float]]:
-    """List events over HTTP as they come; when each was seen first, by its ID."""
+    """List events over HTTP during the block; yield when each was first seen, by ID."""
     token = f"kw_{filled.consumer_key[3:]}{filled.consumer_secret[3:]}"
     seen: dict[int, float] = {}
 
@@ -243,19 +241,19 @@ def _listing(url: str, filled: Filled) -> Iterator[dict[int, float]]:
 
 
 def _list_commits(storage: Storage, after_id: int) -> dict[int, tuple[float, str]]:
-    """When each of the events after this one was committed, in seconds since 1970, and its name."""
+    """The commit time, in seconds since 1970, and name of each event after this one."""
     with storage.read() as tx:
         rows = tx.connection.exec_driver_sql(_COMMITTED.format(after_id))
         return {number: (at, name) for number, at, name in rows}
 
 
 def _of(committed: Mapping[int, tuple[float, str]], *names: str) -> dict[int, tuple[float, str]]:
-    """The events of these names."""
+    """The events with these names."""
     return {number: one for number, one in committed.items() if one[1] in names}
 
 
 def _list_delivered(bodies: list[tuple[bytes, float]]) -> dict[int, float]:
-    """When each event was delivered first."""
+    """When each event was first delivered."""
     seen: dict[int, float] = {}
     for body, at in bodies:
         if found := _EVENT_ID.search(body):
@@ -264,6 +262,6 @@ def _list_delivered(bodies: list[tuple[bytes, float]]) -> dict[int, float]:
 
 
 def _delays(committed: Mapping[int, tuple[float, str]], seen: Mapping[int, float]) -> tuple[float, float]:
-    """The median and the 99th percentile; what was not seen has taken for ever."""
+    """The median and the 99th percentile of the delays; that of an event never seen is infinite."""
     waited = sorted(seen.get(number, float("inf")) - at for number, (at, _) in committed.items())
     return statistics.median(waited), waited[int(0.99 * (len(waited) - 1))]

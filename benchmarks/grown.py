@@ -1,13 +1,13 @@
-"""What grows with an installation: the work of every question and of every step in the background, the bytes
-of each table, and the time of what is done to everything.
+"""Measure what grows with an installation: the work of each query and each background step, the size of each
+table, and the time of commands that process everything.
 
-    python -m benchmarks.grown 10000 100000
-    python -m benchmarks.grown --database postgresql 10000 100000 1000000
+    python -m benchmarks.grown 10000 100000 python -m benchmarks.grown --database postgresql 10000 100000
+    1000000
 
-``work`` does not depend on what else the machine does: hundreds of steps of SQLite's virtual machine, or
-blocks that PostgreSQL looks at. A line is marked where work grows by more than a third of what the
-installation grows by. Sizes of tables are calculated from the two installations before, and compared with
-those that are measured. Whole pages are measured by ``make bench ARGS="--only pages,visits,portal"``.
+``work`` does not depend on the machine's load: it counts units of 20 steps of SQLite's virtual machine, or
+the blocks that PostgreSQL reads. A line is marked if the work grows by more than a third of the
+installation's growth. Table sizes are also calculated from the two previous installations, for comparison.
+Whole pages are measured by ``make bench ARGS="--only pages,visits,portal"``.
 """
 
 import json
@@ -51,19 +51,19 @@ from keywright.search.filters import Search
 from keywright.search.statistics import CountDevices, ProjectEvents, PurgeRefusals
 from tools.postgres import binaries
 
-#: How often each is asked, about other licenses each time.
+#: How often each query is run, for different licenses each time.
 _TIMES = 40
 _LIMIT = 50
-#: Steps of SQLite's virtual machine in a unit of work.
+#: The steps of SQLite's virtual machine per unit of work.
 _STEPS = 20
 _ORIGIN = Origin("benchmark", "", "")
 _PROGRAM = Path(sys.executable).with_name("keywright")
-#: What is deleted after a time, each in steps of its own.
+#: The purges of expired data.
 _PURGES: tuple[Any, ...] = (
     *(PurgeDeletedLicenses, PurgeDeliveries, PurgeEvents),
     *(PurgeIdempotencyRecords, PurgeRefusals, PurgeUsage),
 )
-#: Questions about what an installation has few of, whatever the number of its licenses, and why.
+#: Queries for things of which an installation has few, regardless of its licenses; grouped by reason.
 FEW = {
     "of a shop's connection or its events": (
         "ListConnections GetConnection ListRemovedSales OpenConnection ListShopEvents OpenShopEvent "
@@ -82,7 +82,7 @@ FEW = {
 
 
 class Cost(NamedTuple):
-    """What one look costs: milliseconds at most in 95 of 100, statements, and work; medians of these."""
+    """The cost of an operation: 95th percentile in milliseconds, medians of statements and work."""
 
     p95: float
     statements: float
@@ -90,7 +90,7 @@ class Cost(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """An installation of so many licenses: costs by name, bytes and rows by table, seconds by command."""
+    """An installation with this many licenses: costs by name, bytes and rows by table, seconds by command."""
 
     licenses: int
     costs: Mapping[str, Cost]
@@ -99,7 +99,7 @@ class Grown(NamedTuple):
 
 
 class _Meter:
-    """Counts the statements of every connection, and the work of them."""
+    """Counts the statements of all connections, and their work."""
 
     def __init__(self) -> None:
         self.statements = 0
@@ -116,7 +116,7 @@ class _Meter:
             event.remove(Engine, "before_cursor_execute", self._begin)
 
     def reset(self) -> None:
-        """Begin with nothing."""
+        """Reset the counts."""
         self.statements, self.steps, self.run = 0, 0, []
 
     def _begin(self, connection: Connection, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
@@ -132,7 +132,7 @@ class _Meter:
         return 0
 
     def work(self, storage: Storage) -> int:
-        """The work since ``reset``; on PostgreSQL, what was asked is asked again to be explained."""
+        """The work since ``reset``; on PostgreSQL, the queries are run again with EXPLAIN."""
         if not isinstance(storage, PostgresStorage):
             return self.steps
         run, blocks = self.run, 0
@@ -146,14 +146,14 @@ class _Meter:
 
 
 class Asked:
-    """Questions about random rows of an installation, and the steps that run in the background."""
+    """Queries for random rows of an installation, and background steps."""
 
     def __init__(self, filled: Browsed, chance: random.Random) -> None:
         self._filled, self._chance = filled, chance
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     def _values(self) -> dict[str, Any]:
-        """A value for each field of a question that has no other."""
+        """Default values for the fields of queries."""
         number = self._chance.randrange(self._filled.licenses)
         return {
             "key": key_of(number),
@@ -174,13 +174,13 @@ class Asked:
         }
 
     def build(self, kind: type[Query], **values: Any) -> Query:
-        """A question of this kind; with other values where they are given."""
+        """Build a query of this kind; the given values replace defaults."""
         needed = {one.name for one in msgspec.structs.fields(kind) if one.required}
         usual = {name: value for name, value in self._values().items() if name in needed}
         return kind(**usual | values)
 
     def questions(self) -> dict[str, Callable[[], Query]]:
-        """Every question whose answer could depend on the number of licenses."""
+        """All queries whose cost could depend on the number of licenses."""
         few = {name for names in FEW.values() for name in names.split()}
         asked = (one for one in QUERY_HANDLERS if one.__name__ not in few)
         found: dict[str, Callable[[], Query]] = {one.__name__: partial(self.build, one) for one in asked}
@@ -217,7 +217,7 @@ class Asked:
         return found
 
     def commands(self) -> dict[str, Callable[[], Command]]:
-        """What programs change, and one step of each loop."""
+        """Calls that change something, and one step of each background loop."""
         context, before = Context(self.now, _ORIGIN), self.now - timedelta(days=400)
 
         def device() -> Command:
@@ -240,7 +240,7 @@ class Asked:
 
 
 def measure(folder: Path, database: Database, licenses: int) -> Grown:
-    """Make an installation, and measure it."""
+    """Create an installation, and measure it."""
     filled = fill(folder, database, licenses, partial(print, file=sys.stderr))
     asked, costs = Asked(filled, random.Random(licenses)), dict[str, Cost]()
     with opened(filled.data_dir, database) as storage:
@@ -277,7 +277,7 @@ def _cost(storage: Storage, meter: _Meter, look: Callable[[], None]) -> Cost:
 
 
 def _list_sizes(storage: Storage) -> dict[str, tuple[int, int]]:
-    """The bytes of each table with its indices, and its rows."""
+    """The size of each table with its indexes, in bytes, and its row count."""
     bytes_of = (
         "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' "
         "AND relnamespace = 'public'::regnamespace"
@@ -294,9 +294,9 @@ def _list_sizes(storage: Storage) -> dict[str, tuple[int, int]]:
 
 
 def _time_commands(folder: Path, data_dir: Path) -> dict[str, float]:
-    """The seconds of what is done to everything."""
+    """Time the commands that process everything, in seconds."""
     backup, seconds = folder / "backup.tar", dict[str, float]()
-    # pg_dump and pg_restore of the server's version.
+    # Put pg_dump and pg_restore of the server's version on PATH.
     variables = {**os.environ, "PATH": f"{binaries()}:{os.environ['PATH']}"}
     for words in (["backup", str(backup)], ["doctor"], ["restore", str(backup), "--overwrite"]):
         began = time.monotonic()
@@ -307,11 +307,11 @@ def _time_commands(folder: Path, data_dir: Path) -> dict[str, float]:
     return seconds
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def show(found: list[Grown]) -> Iterator[str]:
-    """Markdown tables: costs and seconds by installation, and sizes beside what was calculated."""
+    """Yield Markdown tables: costs and times by installation, and measured and calculated sizes."""
     heads = [f"{one.licenses:,}" for one in found]
     yield f"| p95 ms, statements, work | {' | '.join(heads)} | |"
     yield f"|---|{'---|' * (len(heads) + 1)}"
@@ -326,14 +326,14 @@ def show(found: list[Grown]) -> Iterator[str]:
 
 
 def grows(found: list[Grown], name: str) -> bool:
-    """Whether the work of this grows by more than a third of what the installations grow by."""
+    """Whether the work grows by more than a third of the installations' growth, and more than doubles."""
     first, last = found[0], found[-1]
     before, after = (max(one.costs[name].work, 1) for one in (first, last))
     return len(found) > 1 and after / before > max(last.licenses / first.licenses / 3, 2)
 
 
 def bytes_per_row(small: tuple[int, int], large: tuple[int, int]) -> float:
-    """What a row more takes, from two sizes of a table, each as bytes and rows."""
+    """The size of one more row, from two sizes of a table, each in bytes and rows."""
     rows = large[1] - small[1]
     return (large[0] - small[0]) / rows if rows else 0.0
 
@@ -341,7 +341,7 @@ def bytes_per_row(small: tuple[int, int], large: tuple[int, int]) -> float:
 def _show_sizes(found: list[Grown]) -> Iterator[str]:
     if len(found) < 2:
         return
-    yield "| bytes for each row, with its indices | measured | calculated |"
+    yield "| bytes per row, including indexes | measured | calculated |"
     yield "|---|---|---|"
     small, large = found[-2], found[-1]
     rows = {name: bytes_per_row(small.sizes[name], large.sizes[name]) for name in small.sizes}
@@ -360,7 +360,9 @@ def _show_sizes(found: list[Grown]) -> Iterator[str]:
 
 
 def _show_year(bytes_of: Mapping[str, float]) -> Iterator[str]:
-    """A year of 100 activations a second, each of a new device with a name and an address."""
+    """Yield the size after a year with 100 activations per second, each of a new device with name and
+    address.
+    """
     activations = 100 * 365 * 86_400
     terms = 3 * bytes_of.get("search_terms", 0.0)
     parts = {
@@ -368,7 +370,7 @@ def _show_year(bytes_of: Mapping[str, float]) -> Iterator[str]:
         "events": activations * bytes_of["events"],
         "search_terms": activations * terms,
     }
-    yield f"A year of 100 activations a second: {activations:,} rows of each;"
+    yield f"A year with 100 activations per second: {activations:,} rows of each;"
     yield ", ".join(f"{name} {format_size(int(size))}" for name, size in parts.items())
 
 
@@ -386,7 +388,7 @@ def _databases(name: str) -> Iterator[Database]:
 
 
 def main() -> None:
-    """Measure installations of the sizes that are named."""
+    """Measure installations of the given sizes."""
     found: list[Grown] = []
     with _databases("postgresql" if "postgresql" in sys.argv else "sqlite") as database:
         for licenses in (int(one) for one in sys.argv[1:] if one.isdecimal()):

@@ -1,9 +1,10 @@
-"""What an installation on SQLite needs as it grows: bytes, memory, and the time of what is done to all of it.
+"""Measure what an SQLite installation needs as it grows: disk, memory, and the time of operations on all
+data.
 
     python -m benchmarks.growth 10000 100000 1000000
 
-A row of the page *Capacity* for each number of licenses, of three activations each. ``--no-search`` leaves
-out the terms of the search, which take hours to make where licenses were put in at once.
+Prints a row of the page *Capacity* for each number of licenses, with three activations each. ``--no-search``
+omits the search terms, whose projection takes hours after a bulk insert.
 """
 
 import subprocess
@@ -28,7 +29,7 @@ _PROGRAM = Path(sys.executable).with_name("keywright")
 
 
 class Growth(NamedTuple):
-    """Sizes in bytes, times in seconds; that of a restore is with its checks."""
+    """Sizes in bytes, times in seconds; a restore includes its checks."""
 
     licenses: int
     database: int
@@ -49,7 +50,7 @@ class Growth(NamedTuple):
 
 
 def measure(folder: Path, licenses: int, *, with_search: bool) -> Growth:
-    """Make an installation, and do to it what is done to all of one."""
+    """Create an installation, and time operations on all of its data."""
     filled = fill(folder, Database(), licenses, lambda text: print(text, file=sys.stderr))
     if with_search:
         _project(filled)
@@ -74,7 +75,7 @@ def _project(filled: Filled) -> None:
 
 
 def _start(filled: Filled) -> tuple[int, float]:
-    """The memory of a server that has just become ready, and how long that took."""
+    """Start a server; return its memory in bytes once ready, and the time until then."""
     began = time.monotonic()
     with servers.running(filled) as server:
         ready = time.monotonic() - began

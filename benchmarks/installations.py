@@ -1,4 +1,4 @@
-"""Temporary installations that hold many licenses."""
+"""Temporary installations with many licenses."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +23,8 @@ from keywright.licensing.licenses.model import License, LicenseSource, Status
 from keywright.registry import open_executor
 
 ACTIVATIONS = 3
-#: Far from being reached, yet compared with at every activation.
 _ORIGIN = Origin("benchmark", "", "")
+#: Never reached, but compared with in each activation.
 _LIMIT = 1_000_000
 _LICENSES_PER_TRANSACTION = 2_000
 _MAX_PLACES = 20_000
@@ -40,29 +40,30 @@ _META = ({"os": "windows", "version": "4.2.1"}, {"os": "macos", "version": "4.1.
 
 
 class Filled(NamedTuple):
-    """An installation and what is known about it."""
+    """An installation, and what requests need to know about it."""
 
     data_dir: Path
     database: Database
     licenses: int
     consumer_key: str
     consumer_secret: str
-    #: Lines of ``key token``, active places in random order; the licenses' own order would be kind.
+    #: Lines of ``key token``, active places in random order, because the order of licenses would be
+    #: unrealistically fast.
     places_file: Path
     places: int
-    #: A key, and a file with the answer to validating it, which has the median length.
+    #: A key, and a file with the response to validating it, which has the median length.
     constant_key: str
     constant_file: Path
 
 
 def key_of(index: int) -> str:
-    """The license key with this index, from 0; as ``requests.lua`` has it."""
+    """The license key with this index, from 0, as in ``requests.lua``."""
     return f"BENCH-{index:08d}-A1B2-C3D4"
 
 
 @contextmanager
 def opened(data_dir: Path, database: Database) -> Iterator[Storage]:
-    """The storage of the installation in this directory, made when there is none."""
+    """Open the storage of the installation in this directory, which is created if missing."""
     storage = open_installation(database.settings(data_dir))
     try:
         yield storage
@@ -71,7 +72,7 @@ def opened(data_dir: Path, database: Database) -> Iterator[Storage]:
 
 
 def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Filled:
-    """Make an installation below the folder, with so many licenses of three activations each."""
+    """Create an installation in the folder, with this many licenses of three activations each."""
     data_dir = folder / f"{licenses}-licenses"
     say(f"making {licenses:,} licenses with {ACTIVATIONS} activations each …")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -110,7 +111,7 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
 
 @contextmanager
 def copied(filled: Filled, name: str = "copy") -> Iterator[Filled]:
-    """The same installation in another directory, which is removed afterwards."""
+    """Copy the installation to another directory, which is removed afterwards."""
     copy = filled.data_dir.with_name(f"{filled.data_dir.name}-{name}")
     try:
         filled.database.copy(filled.data_dir, copy)
@@ -120,7 +121,7 @@ def copied(filled: Filled, name: str = "copy") -> Iterator[Filled]:
 
 
 def read_through(filled: Filled) -> None:
-    """Bring the database into the operating system's memory, where a busy server's database is."""
+    """Read the database into the operating system's cache, where a busy server's database is."""
     for file in filled.data_dir.glob("*.db"):
         with file.open("rb", buffering=0) as opened_file:
             while opened_file.read(1 << 20):
@@ -128,7 +129,7 @@ def read_through(filled: Filled) -> None:
 
 
 def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
-    """Licenses without activations, with places for so many."""
+    """Insert licenses without activations, with this limit."""
     now = datetime.now(UTC).replace(microsecond=0)
     with storage.write() as tx:
         license_store.save_new_licenses(
@@ -192,13 +193,13 @@ def _activation(id: int, license_id: int, at: datetime, now: datetime, chance: r
         created_at=at,
         updated_at=None,
         deactivated_at=None,
-        # As of a device that has asked today: once a day, the answer to it costs a commit.
+        # As if the device had called today: the first response of a day costs a commit.
         offline_until=now + timedelta(days=60),
     )
 
 
 def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Random) -> int:
-    """Write some active places, and return how many they are."""
+    """Write some active places to a file, and return their number."""
     keys = [key_of(index) for index in chance.sample(range(licenses), min(licenses, _MAX_PLACES))]
     with storage.read() as tx:
         key_by_id = {one.id: key for key, one in license_store.find_licenses(tx, keys).items()}
@@ -212,7 +213,7 @@ def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Ra
 
 
 def _write_constant(storage: Storage, indexes: Sequence[int], file: Path) -> str:
-    """Write the answer of median length among these licenses', and return its license's key."""
+    """Write the validation response of median length for these licenses, and return its license key."""
     asked = [Validate(key=key_of(index)) for index in indexes]
     outcomes: list[LicenseRecord] = open_executor(storage).query(asked)
     answers = sorted((wire.validation(one), one.license.key) for one in outcomes)

@@ -1,6 +1,5 @@
-"""How far the search terms are behind the events of a busy server, and what the projector costs the calls
-beside it: the same load on a server with a projector, and on one without; and on one that begins with many
-events which are not projected.
+"""Measure the lag of the projector on a busy server, and its cost for calls: compare the same load on a
+server with a projector and one without, and on servers with and without a backlog of events.
 """
 
 import statistics
@@ -23,20 +22,21 @@ from keywright.registry import open_executor
 from keywright.search import projector
 
 _WITHOUT = Path(__file__).with_name("bare.py")
-#: The activations in a second, which are as many events, and the load of the server's process.
+#: The activations (and so events) per second, and the processor load of the server.
 _EVENTS, _LOAD = 300, 0.5
 _CONNECTIONS = 30
-#: The mean pauses of a connection that activates and, at first, of one that validates.
+#: The mean pause of connections that activate, and the initial one of connections that validate, in ms.
 _ACTIVATION_PAUSE_MS, _FIRST_PAUSE_MS = 1000 * _CONNECTIONS // _EVENTS, 20
 _TRIALS, _TRIAL_SECONDS = 3, 4
 _CATCH_UP_TIMEOUT = 300.0
-#: The events of a backlog, made so many at a time; the calls beside it, and the least pairs of them.
+#: The events of a backlog, and how many are created at a time.
 BACKLOG, _AT_ONCE = 20_000, 100
+#: The calls to measure with a backlog, their connections, and the minimum number of pairs.
 _CASES, _BACKLOG_CONNECTIONS, _LEAST_PAIRS = ("validate", "activate"), 64, 4
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A server under the load: activations and validations a second, its load, the times of validations."""
+    """A server under load: activations and validations per second, its processor load, and latencies."""
 
     events_per_second: float
     validations_per_second: float
@@ -47,7 +47,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class ProjectorLag(msgspec.Struct, frozen=True):
-    """The events that were not projected when the load ended, and how long it took to project them."""
+    """The events not projected when the load ended, and the time to project them."""
 
     seconds: int
     behind: int
@@ -57,9 +57,9 @@ class ProjectorLag(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """Calls of fresh servers beside a backlog and after it, by turns: medians of rates and of p99, and of the
-    ratios of pairs. Then, of the backlog, the most events that the load left, the age of the oldest, and how
-    long they took.
+    """Calls to fresh servers with and without a backlog, alternately: medians of rates and p99, and of the
+    ratios of pairs. Then the maximum of events left of the backlog after the load, of the age of the oldest,
+    and of the time to project them.
     """
 
     case: str
@@ -68,7 +68,7 @@ class Backlog(msgspec.Struct, frozen=True):
     p99_ms: tuple[float, float]
     ratio: float
     p99_ratio: float
-    #: The server's processor time per answer, beside the backlog divided by that after it.
+    #: The server's processor time per response, with a backlog divided by without.
     processor_ratio: float | None
     behind: int
     age_seconds: float
@@ -76,7 +76,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> ProjectorLag:
-    """Drive both servers, one after the other, each on a copy of the installation."""
+    """Load both servers, one after the other, each on a copy of the installation."""
     bare = [sys.executable, "-P", str(_WITHOUT)]
     with copied(filled) as copy, servers.started(bare, copy.data_dir) as server:
         pause_ms = _find_pause(server, copy, say)
@@ -87,7 +87,7 @@ def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Project
         servers.started(servers.keywright(), copy.data_dir) as server,
         opened(copy.data_dir, copy.database) as storage,
     ):
-        say("waiting until the projector has caught up …")
+        say("waiting for the projector …")
         wait_for_projector(storage)
         with_projector = _drive(server, copy, pause_ms, seconds)
         behind = run_read(storage, projector.lag).behind
@@ -96,11 +96,11 @@ def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Project
 
 
 def _find_pause(server: servers.Server, filled: Filled, say: Callable[[str], None]) -> int:
-    """The pause of the connections that validate with which the server has the wanted load."""
+    """Find the pause of the connections that validate that gives the server the target load."""
     pause_ms = _FIRST_PAUSE_MS
     for _ in range(_TRIALS):
         side = _drive(server, filled, pause_ms, _TRIAL_SECONDS)
-        say(f"a pause of {pause_ms} ms: a load of {side.load:.2f}")
+        say(f"pause {pause_ms} ms: load {side.load:.2f}")
         pause_ms = max(1, round(pause_ms * side.load / _LOAD))
     return pause_ms
 
@@ -126,7 +126,7 @@ def _drive(server: servers.Server, filled: Filled, pause_ms: int, seconds: int) 
 
 
 def wait_for_projector(storage: Storage) -> float:
-    """Return when all events are projected; returns the seconds that it took."""
+    """Wait until all events are projected; return the time in seconds."""
     start = monotonic()
     while not run_read(storage, projector.lag).is_complete:
         if monotonic() - start > _CATCH_UP_TIMEOUT:
@@ -136,7 +136,7 @@ def wait_for_projector(storage: Storage) -> float:
 
 
 def make_backlog(storage: Storage, filled: Filled) -> None:
-    """Activate 20,000 times, while no server runs."""
+    """Activate 20,000 times while no server runs."""
     keys = [key_of(number) for number in range(filled.licenses)]
     with closing(open_executor(storage)) as executor:
         for start in range(0, BACKLOG, _AT_ONCE):
@@ -146,7 +146,7 @@ def make_backlog(storage: Storage, filled: Filled) -> None:
 
 
 def measure_backlog(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Backlog]:
-    """Drive fresh servers on one copy of the installation, by turns beside a backlog and after it."""
+    """Load fresh servers on one copy of the installation, alternately with and without a backlog."""
     found = []
     with copied(filled) as copy, opened(copy.data_dir, copy.database) as storage:
         for case in _CASES:
@@ -158,12 +158,12 @@ def measure_backlog(filled: Filled, seconds: int, rounds: int, say: Callable[[st
                 )
                 say(f"{case}: {pairs[-1]}")
             found.append(_compare(case, pairs))
-            say(f"{case} beside a backlog: {found[-1].ratio:.3f}, p99 {found[-1].p99_ratio:.2f}")
+            say(f"{case} with a backlog: {found[-1].ratio:.3f}, p99 {found[-1].p99_ratio:.2f}")
     return found
 
 
 class _Fresh(msgspec.Struct, frozen=True):
-    """A load, and what it left to be projected."""
+    """A load, and the events not projected when it ended."""
 
     load: wrk.Load
     behind: int

@@ -1,4 +1,4 @@
-"""Renewals of leases: how many a second, and how late those of 50,000 that are renewed every minute."""
+"""Measure lease renewals: the maximum rate, and the latency when 50,000 leases are renewed each minute."""
 
 import statistics
 from collections.abc import Callable
@@ -20,28 +20,28 @@ from keywright.registry import open_executor
 _LICENSES, _OF_EACH = 500, 100
 LEASES = _LICENSES * _OF_EACH
 _CONNECTIONS = 64
-#: So many connections with this mean pause renew about 833 a second: each of the leases once a minute. They
-#: are many, so that an answer that takes 10 ms is no reason for fewer renewals.
+#: With this many connections and this mean pause, about 833 leases are renewed per second: each once a
+#: minute. There are many connections so that a response time of 10 ms hardly reduces the rate.
 _PACED_CONNECTIONS, _PAUSE_MS = 500, 590
 
 
 class Leases(msgspec.Struct, frozen=True):
-    """Rates of renewals and of activations over v2, by turns; and renewals as they come in a minute."""
+    """Alternately measured rates of renewals and of v2 activations; and renewals at a realistic pace."""
 
     renewed_per_second: float
     activated_per_second: float
-    #: Processor time per answer, of renewals divided by activations.
+    #: The processor time per response of renewals, divided by that of activations.
     processor_ratio: float | None
     paced: wrk.Load
 
     @property
     def ratio(self) -> float:
-        """The rate of renewals divided by that of activations."""
+        """The rate of renewals, divided by that of activations."""
         return self.renewed_per_second / self.activated_per_second
 
 
 def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> Leases:
-    """Renew random leases as fast as answers come, and then as often as their programs would."""
+    """Renew random leases as fast as possible, and then as often as programs would."""
     say(f"{LEASES:,} leases …")
     with copied(filled, "leases") as copy:
         file = copy.data_dir / "leases.txt"
@@ -61,8 +61,8 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
 
 
 def _take_leases(storage: Storage, file: Path, unchanged_key: str) -> None:
-    """Take the leases of some licenses, and write lines of key and id. The license that answers are compared
-    with stays as it is.
+    """Take the leases of some licenses, and write lines of key and lease ID. The license of the constant
+    response is not changed.
     """
     context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:bench", "", ""))
     terms = {"terms": to_text(Terms(max_leases=_OF_EACH, lease_seconds=86_400))}

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Describe the machine that figures were measured on."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ _SYNCS = 200
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """``sync_ms`` is how long the disk takes to make a page durable; commits cannot be faster."""
+    """A machine. ``sync_ms`` is the time to sync a page to disk; commits cannot be faster."""
 
     processor: str
     cores: int
@@ -27,7 +27,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def look_around(folder: Path) -> Machine:
-    """This machine, and the disk that the folder is on."""
+    """Describe this machine, and the disk with this folder."""
     return Machine(
         _processor(),
         os.cpu_count() or 1,

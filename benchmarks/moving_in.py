@@ -1,4 +1,4 @@
-"""Measure ``keywright import lmfwc`` or ``edd``: how long it takes, how much processor time and memory.
+"""Measure the time, processor time and memory of ``keywright import lmfwc`` or ``edd``.
 
 python -m benchmarks.moving_in [lmfwc|edd [LICENSES [ACTIVATIONS [DATABASE_URL]]]]
 """
@@ -16,7 +16,7 @@ from time import monotonic
 from tests.cli import test_imports_edd as edd
 from tests.shop import DEFUSE, SECRET, a_row, an_activation_row, columns_of, quote
 
-#: mysqldump begins a new statement after about so many bytes.
+#: mysqldump begins a new statement after a certain size, which is about this many rows.
 _ROWS_PER_STATEMENT = 2_000
 _AGENT = "PhotoDesk/4.2.1 (Windows NT 10.0; Win64; x64)"
 
@@ -25,7 +25,7 @@ Rows = Iterable[dict[str, str | int | None]]
 
 
 def write(path: Path, source: str, licenses: int, activations: int) -> None:
-    """Write the dump of a shop with so many licenses and activations."""
+    """Write the dump of a shop with this many licenses and activations."""
     tables = _of_edd if source == "edd" else _of_lmfwc
     with path.open("w", encoding="utf-8") as file:
         file.write("-- MySQL dump 10.13\n")
@@ -43,7 +43,7 @@ def _of_lmfwc(licenses: int, activations: int) -> Iterator[tuple[str, list[str],
 
 
 def _of_edd(licenses: int, activations: int) -> Iterator[tuple[str, list[str], Rows]]:
-    """Half as many customers as licenses, twenty products, and sites."""
+    """Half as many customers as licenses, twenty products, and activations as sites."""
     people, products = max(1, licenses // 2), range(20)
     rows: dict[str, Rows] = {
         "edd_customers": (
@@ -104,8 +104,8 @@ def main() -> None:
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
             processor, before = used.ru_utime + used.ru_stime - before, used.ru_utime + used.ru_stime
             print(
-                f"{what}: {monotonic() - began:.1f} s, {processor:.1f} s of them on a processor; "
-                f"so far at most {used.ru_maxrss / 1024:.0f} MB of memory",
+                f"{what}: {monotonic() - began:.1f} s, processor time {processor:.1f} s; "
+                f"peak memory so far {used.ru_maxrss / 1024:.0f} MB",
                 flush=True,
             )
         subprocess.run([keywright, "doctor", *place], check=True, env=os.environ)

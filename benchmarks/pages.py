@@ -1,6 +1,4 @@
-"""How long the administration pages wait for what they show: everything is looked up as a page does it, on a
-large installation.
-"""
+"""Measure the queries of the administration pages on a large installation."""
 
 import random
 import statistics
@@ -40,7 +38,7 @@ from keywright.search.terms_store import address_term, label_term
 
 _TIMES = 40
 _ON_A_PAGE = 50
-#: What is looked up for a page; whether it ran out of time.
+#: Runs a page's queries; returns whether they ran out of time.
 Looked = Callable[[ReadTransaction], bool]
 
 _USUAL = {
@@ -57,7 +55,7 @@ _USUAL = {
     "with a label's beginning": Search(term=label_term(FREQUENT_LABEL), is_prefix=True),
     "from an office's address": Search(term=address_term(OFFICE)),
 }
-#: Few match, or they are all at the other end.
+#: Searches with few matches, or with all matches at the end of the order.
 _HARD = {
     "a product's disabled ones": Search(product_id=2, status=Status.DISABLED),
     "those sold, by expiry": Search(status=Status.SOLD, order=Order.EXPIRES),
@@ -73,8 +71,8 @@ _HARD = {
 
 
 class Row(msgspec.Struct, frozen=True):
-    """How long it takes to look a page up, half of the time and at most in 95 of 100, the processor time of
-    that, which does not depend on what else a machine does, and how often the page was not full in time.
+    """The time of a page's queries (median and 95th percentile), their processor time, which does not depend
+    on the machine's load, and how often the page was not full in time.
     """
 
     page: str
@@ -86,7 +84,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """The rows, by what they are about."""
+    """The rows by group."""
 
     licenses: int
     activations: int
@@ -94,9 +92,9 @@ class Pages(msgspec.Struct, frozen=True):
 
 
 def measure(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Pages:
-    """Make an installation, look every kind of page up some times, and remove it."""
+    """Create an installation, run the queries of each kind of page repeatedly, and remove it."""
     filled = fill(folder, database, licenses, say)
-    say("looking pages up …")
+    say("running queries of pages …")
     with opened(filled.data_dir, database) as storage:
         rows = {
             about: [_measured(storage, database, name, looked) for name, looked in kinds.items()]
@@ -107,7 +105,7 @@ def measure(folder: Path, database: Database, licenses: int, say: Callable[[str]
 
 
 def _measured(storage: Storage, database: Database, name: str, looked: Looked) -> Row:
-    # At first, statements are compiled.
+    # Warm up: compile the statements.
     run_read(storage, looked)
     took, incomplete = [], 0
     used = process_time() + database.processor_seconds()
@@ -164,7 +162,7 @@ def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
 
 
 def _finding(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
-    """What the field in the top bar looks up for a text, in all groups."""
+    """The queries of the search field in the top bar, in all groups."""
 
     def word(names: Sequence[str], least: int = 3) -> str:
         name = chance.choice(names)
@@ -261,7 +259,7 @@ def _product(tx: ReadTransaction, number: int) -> bool:
 
 
 def _events_of(product_id: int, days: int) -> Looked:
-    """The events of a product on so many days, two years ago."""
+    """The events of a product on this many days, two years ago."""
     until = _now() - timedelta(days=730)
     return partial(_events, product_id=product_id, since=until - timedelta(days=days), until=until)
 

@@ -1,4 +1,4 @@
-"""How long customers wait for the portal of a large installation, over HTTP."""
+"""Measure the latency of the portal of a large installation, over HTTP."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ from keywright.provisioning.portal.model import MakePortalLink
 from keywright.registry import open_executor
 
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
-#: Customers with licenses, the one with one license in twenty first.
+#: Customers with licenses; the first owns one license in twenty.
 _CUSTOMERS = (RESELLER, *range(1, 21))
 
 
 def make_links(storage: Storage) -> None:
-    """Let the customers sign in."""
+    """Create portal links with which the customers can sign in."""
     context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:benchmark", "", ""))
     reseller = CreateCustomer(context=context, fields=NewCustomer(id=RESELLER, name="Reseller"))
     links = [MakePortalLink(context=context, customer_id=one, token=f"benchmark-{one}") for one in _CUSTOMERS]
@@ -31,8 +31,8 @@ def make_links(storage: Storage) -> None:
 
 
 def time_pages(server: Server, times: int, *, middle_id: int) -> Iterator[tuple[str, list[float]]]:
-    """The name of each page, and how long it took each time, in milliseconds; the first time is left out.
-    ``middle_id`` is the ID of a license in the middle of all.
+    """Yield the name of each page and its times in milliseconds, except the first. ``middle_id`` is the ID of
+    a license in the middle of all.
     """
     with _visitor(server) as stranger, _visitor(server) as with_key, _visitor(server) as reseller:
         _post(reseller, f"/link/benchmark-{RESELLER}")

@@ -1,4 +1,4 @@
-"""What can be measured without load: start-up, ``--help``, the memory that a long list takes, the doctor."""
+"""Measure without load: start-up, ``--help``, the memory for a long list, the doctor."""
 
 import http.client
 import statistics
@@ -15,14 +15,14 @@ from benchmarks.installations import Filled
 
 _TIMES = 5
 LISTED = 100_000
-#: How often a process is looked at, in seconds.
+#: The interval of checks of a process, in seconds.
 _GLANCE = 0.02
 _FIELD = b'"licenseKey":'
 _CHUNK = 256 * 1024
 
 
 class StartUp(msgspec.Struct, frozen=True):
-    """Medians: from ``keywright serve`` to the first answer, with data and without, and to the end of
+    """Medians: from ``keywright serve`` to the first response, with and without data, and the duration of
     ``keywright --help``.
     """
 
@@ -32,7 +32,7 @@ class StartUp(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A list of so many licenses: how long it took, and by how much the server's peak memory grew."""
+    """A list of this many licenses: its duration, and the growth of the server's peak memory."""
 
     licenses: int
     seconds: float
@@ -40,7 +40,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Doctor(msgspec.Struct, frozen=True):
-    """``keywright doctor`` on all licenses: how long it took, and its peak memory."""
+    """``keywright doctor`` on all licenses: its duration and peak memory."""
 
     licenses: int
     activations: int
@@ -50,7 +50,7 @@ class Doctor(msgspec.Struct, frozen=True):
 
 
 def measure_start_up(filled: Filled, folder: Path, say: Callable[[str], None]) -> StartUp:
-    """Start the installed program some times; on this installation, and on none."""
+    """Start the installed program several times, on this installation and on new ones."""
     say(f"starting the server {2 * _TIMES} times …")
     validate = f"{servers.LICENSES}/validate/{filled.constant_key}"
     return StartUp(
@@ -61,7 +61,7 @@ def measure_start_up(filled: Filled, folder: Path, say: Callable[[str], None]) -
 
 
 def measure_listing(filled: Filled, say: Callable[[str], None]) -> Listing:
-    """Have a fresh server list the first licenses of this installation in one streamed answer."""
+    """Let a fresh server list the first licenses of this installation in one streamed response."""
     say(f"listing {LISTED:,} licenses …")
     with servers.running(filled) as server:
         before = server.memory("VmHWM")
@@ -74,7 +74,7 @@ def measure_listing(filled: Filled, say: Callable[[str], None]) -> Listing:
 
 
 def measure_doctor(filled: Filled, say: Callable[[str], None]) -> Doctor:
-    """Have everything in this installation examined by the command, in a process of its own."""
+    """Run the doctor on this installation, in a separate process."""
     say(f"examining {filled.licenses:,} licenses …")
     command = servers.keywright("doctor", "--json", "--data-dir", str(filled.data_dir))
     peak, began = 0.0, perf_counter()
@@ -112,7 +112,7 @@ def _help() -> float:
 
 
 def _read_list(url: str, filled: Filled) -> int:
-    """Read a list, keeping nothing of it, until it has had enough licenses; returns how many."""
+    """Read and discard a list until it had enough licenses; return their number."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     credentials = {"consumer_key": filled.consumer_key, "consumer_secret": filled.consumer_secret}
     connection.request("GET", f"{servers.LICENSES}?{urlencode(credentials)}")
@@ -123,7 +123,7 @@ def _read_list(url: str, filled: Filled) -> int:
     while seen < LISTED and (chunk := response.read1(_CHUNK)):
         text = tail + chunk
         seen += text.count(_FIELD)
-        # So short that it cannot hold the field whole, so long that it can hold all but its last byte.
+        # Keep one byte less than the field, so that it is found across chunks, but never counted twice.
         tail = text[-(len(_FIELD) - 1) :]
     connection.close()
     return seen

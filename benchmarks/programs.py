@@ -1,4 +1,4 @@
-"""An installed keywright of any version, known only by its commands and its calls."""
+"""Use an installed keywright of any version, only through its commands and its API."""
 
 import asyncio
 import base64
@@ -22,49 +22,49 @@ _API_KEY = "apikey create --name=benchmark --permissions=read_write --json"
 
 
 class Vendor(NamedTuple):
-    """An API key that may do everything."""
+    """An API key with all permissions."""
 
     consumer_key: str
     consumer_secret: str
 
     @property
     def credentials(self) -> str:
-        """The value of the header."""
+        """The value of the ``Authorization`` header."""
         both = f"{self.consumer_key}:{self.consumer_secret}".encode()
         return f"Basic {base64.b64encode(both).decode()}"
 
     @property
     def header(self) -> str:
-        """What calls send."""
+        """The header that calls send."""
         return f"Authorization: {self.credentials}"
 
 
 def make(data_dir: Path, database: Database, program: Sequence[str]) -> Vendor:
-    """An installation with nothing in it but an API key."""
+    """Create an installation with only an API key."""
     database.prepare(data_dir)
     data_dir.mkdir(parents=True, exist_ok=True)
     return read_key(output(program, data_dir, _API_KEY))
 
 
 def read_key(printed: str) -> Vendor:
-    """The API key that the program has printed as JSON."""
+    """Parse the API key that the program printed as JSON."""
     issued = msgspec.json.decode(printed)
     return Vendor(issued["consumer_key"], issued["consumer_secret"])
 
 
 def create(server: Server, vendor: Vendor, licenses: Mapping[str, int | None], activations: int = 0) -> None:
-    """Have the server make licenses with these keys and limits, and activate each so often."""
+    """Let the server create licenses with these keys and limits, and activate each this many times."""
     asyncio.run(_create(server, vendor, licenses, activations))
 
 
 def limits(program: Sequence[str], data_dir: Path) -> dict[str, int]:
-    """Those among the settings, as the program has them for this installation."""
+    """The limits among the program's settings for this installation."""
     settings = msgspec.json.decode(output(program, data_dir, "config --json"))
     return {name: one["value"] for name, one in settings.items() if name.endswith("_limit")}
 
 
 def output(program: Sequence[str], data_dir: Path, command: str, given: str = "") -> str:
-    """What the program prints; its settings are those of this installation."""
+    """Run a command on this installation, and return its output."""
     done = subprocess.run(
         [*program, *command.split(), "--data-dir", str(data_dir)],
         cwd=data_dir,

@@ -1,4 +1,4 @@
-"""The figures, for people and for programs."""
+"""Report the figures as tables and as JSON."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from benchmarks.webhooks import DEAD, ENDPOINTS, Webhooks
 
 
 class Report(msgspec.Struct):
-    """What was measured; None was not asked for."""
+    """The measurements; None if not requested."""
 
     machine: Machine
     database: str
@@ -34,7 +34,7 @@ class Report(msgspec.Struct):
     licenses: int
     seconds: int
     rounds: int
-    #: Of most measured servers, see ``servers.limits``.
+    #: The limits of most measured servers, see ``servers.limits``.
     limits: dict[str, int]
     throughput: Throughput | None = None
     start_up: StartUp | None = None
@@ -56,7 +56,7 @@ class Report(msgspec.Struct):
     capacity: Capacity | None = None
     attacks: Attacks | None = None
     v3: list[V3Ratio] = []
-    #: What a client takes for something, in milliseconds.
+    #: The times of client operations, in milliseconds.
     clients: dict[str, float] = {}
 
 
@@ -90,10 +90,10 @@ def _throughput(report: Report, measured: Throughput) -> Table:
     processes = "one server process" if report.processes == 1 else f"{report.processes} server processes"
     title = (
         f"{report.database}, {processes}, {report.licenses:,} licenses, {report.seconds} s each; "
-        "the ratio is to the constant answer"
+        "ratios are to the constant response"
     )
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    table.add_column("answer")
+    table.add_column("call")
     for name in ("connections", "requests/s", "p50 ms", "p99 ms", "non-2xx", "CPU µs", "ratio"):
         table.add_column(name, justify="right")
     case = ""
@@ -115,8 +115,8 @@ def _cells(row: Row, *, is_first: bool) -> list[str]:
 
 def _pages(report: Report, found: Pages) -> Table:
     title = (
-        f"{report.database}, {found.licenses:,} licenses, {found.activations:,} activations; not full: when "
-        "the time was over"
+        f"{report.database}, {found.licenses:,} licenses, {found.activations:,} activations; not full: the "
+        "time budget ran out"
     )
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("page")
@@ -140,13 +140,13 @@ def _visits(report: Report, found: Visits) -> Table:
     for row in found.pages:
         table.add_row(row.page, *(f"{figure:.1f}" for figure in (row.p50_ms, row.p95_ms, row.worst_ms)))
     table.add_section()
-    table.add_row("memory before anybody came", "", "", _mebibytes(found.before_mib))
-    table.add_row("memory after all pages", "", "", _mebibytes(found.after_mib))
+    table.add_row("server memory before the first page", "", "", _mebibytes(found.before_mib))
+    table.add_row("server memory after all pages", "", "", _mebibytes(found.after_mib))
     return table
 
 
 def _meanwhile(found: Visits) -> Table:
-    title = "validate, 16 connections, while …; beside it alone, right before"
+    title = "validate, 16 connections, under background load; “alone” was measured right before"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for name in ("p99 ms", "alone", "ratio", "requests/s", "alone"):
@@ -173,7 +173,7 @@ def _figures(report: Report) -> Table:
     for one in report.v3:
         rates = " and ".join(f"{rate:,.0f}/s" for rate in one.rates)
         table.add_row(one.name, f"{one.ratio:.2f} ({rates}, {one.failed:,} non-2xx)")
-        table.add_row("its processor time", _ratio(one.processor_ratio))
+        table.add_row("ratio of processor times", _ratio(one.processor_ratio))
     for name, milliseconds in report.clients.items():
         table.add_row(name, f"{milliseconds:.2f} ms")
     table.add_section()
@@ -182,7 +182,7 @@ def _figures(report: Report) -> Table:
     table.add_row("system", machine.system)
     table.add_row("Python, SQLite, Keywright", f"{machine.python}, {machine.sqlite}, {machine.keywright}")
     table.add_row("limits of the measured servers", _limits(report.limits))
-    table.add_row("a page made durable by the disk", f"{machine.sync_ms:.2f} ms")
+    table.add_row("time to sync a page to disk", f"{machine.sync_ms:.2f} ms")
     return table
 
 
@@ -202,8 +202,8 @@ def _times(report: Report) -> list[tuple[str, str]]:
     if report.start_up is None:
         return []
     return [
-        ("keywright serve to first answer", f"{report.start_up.serve_seconds:.2f} s"),
-        ("the same on a new data directory", f"{report.start_up.serve_new_seconds:.2f} s"),
+        ("keywright serve to first response", f"{report.start_up.serve_seconds:.2f} s"),
+        ("same with a new data directory", f"{report.start_up.serve_new_seconds:.2f} s"),
         ("keywright --help", f"{report.start_up.help_seconds:.2f} s"),
     ]
 
@@ -213,8 +213,8 @@ def _doctor(doctor: Doctor | None) -> list[tuple[str, str]]:
         return []
     return [
         (f"keywright doctor, {doctor.licenses:,} licenses", f"{doctor.seconds:.1f} s"),
-        (f"its findings among them and {doctor.activations:,} activations", f"{doctor.findings:,}"),
-        ("its peak memory", _mebibytes(doctor.peak_mib)),
+        (f"findings, including {doctor.activations:,} activations", f"{doctor.findings:,}"),
+        ("peak memory", _mebibytes(doctor.peak_mib)),
     ]
 
 
@@ -223,7 +223,7 @@ def _lag(report: Report) -> list[tuple[str, str]]:
         return []
     rows = [
         (f"events not projected after {report.lag.seconds} s", f"{report.lag.behind:,}"),
-        ("projected after another", f"{report.lag.catch_up_seconds:.1f} s"),
+        ("time to catch up", f"{report.lag.catch_up_seconds:.1f} s"),
     ]
     for name, side in (("with", report.lag.with_projector), ("without", report.lag.without)):
         rate = f"{side.events_per_second:.0f} activations/s, {side.validations_per_second:.0f} validations/s"
@@ -238,18 +238,18 @@ def _lag(report: Report) -> list[tuple[str, str]]:
 def _following(found: Following | None) -> list[tuple[str, str]]:
     if found is None:
         return []
-    rows = [("projected when nothing else is done", f"{found.projected_per_second:,.0f}/s")]
+    rows = [("projection rate of idle servers", f"{found.projected_per_second:,.0f}/s")]
     for one in found.rates:
         rows += [
-            ("events beside activations", f"{one.events_per_second:.0f}/s, {one.missing:,} ids missing"),
-            ("validate beside them", f"p99 {one.validate_p99_ms:.1f} ms"),
+            ("event rate under activations", f"{one.events_per_second:.0f}/s, {one.missing:,} IDs missing"),
+            ("concurrent validate", f"p99 {one.validate_p99_ms:.1f} ms"),
         ]
         for name, (p50, p99) in (("listed", one.listed), ("delivered", one.delivered)):
-            rows.append((f"{name} after the commit", f"p50 {p50:.2f} s, p99 {p99:.2f} s"))
+            rows.append((f"time from commit until {name}", f"p50 {p50:.2f} s, p99 {p99:.2f} s"))
     return [
         *rows,
         (f"import of {IMPORTED:,} licenses", f"{found.import_seconds:.0f} s"),
-        ("delivery of other events beside it", f"{found.longest_beside_import:.2f} s at the most"),
+        ("concurrent delivery of other events", f"at most {found.longest_beside_import:.2f} s"),
     ]
 
 
@@ -258,16 +258,16 @@ def _backlog(found: list[Backlog]) -> list[tuple[str, str]]:
     for one in found:
         rates = " ÷ ".join(f"{rate:,.0f}/s" for rate in one.rates)
         times = " ÷ ".join(f"{p99:.1f} ms" for p99 in one.p99_ms)
-        left = f"{one.behind:,} events, the oldest {one.age_seconds:.0f} s old"
+        left = f"at most {one.behind:,} events, the oldest {one.age_seconds:.0f} s old"
         rows += [
             (
-                f"{one.case} beside a backlog of {BACKLOG:,} events ÷ without",
+                f"{one.case} with a backlog of {BACKLOG:,} events ÷ without",
                 f"{one.ratio:.3f}, median of {one.pairs} pairs ({rates})",
             ),
-            ("its p99", f"{one.p99_ratio:.2f} ({times})"),
-            ("its processor time", _ratio(one.processor_ratio)),
-            ("not projected after the load, at the most", left),
-            ("projected after another", f"{one.catch_up_seconds:.1f} s at the most"),
+            ("p99", f"{one.p99_ratio:.2f} ({times})"),
+            ("processor time", _ratio(one.processor_ratio)),
+            ("not projected after the load", left),
+            ("time to catch up", f"at most {one.catch_up_seconds:.1f} s"),
         ]
     return rows
 
@@ -294,7 +294,7 @@ def _leases(found: Leases | None) -> list[tuple[str, str]]:
         ("medians", f"{found.renewed_per_second:,.0f}/s ÷ {found.activated_per_second:,.0f}/s"),
         ("processor time, renew ÷ activate", _ratio(found.processor_ratio)),
         (f"{LEASES:,} leases, each renewed once a minute", f"{paced.per_second:,.0f}/s"),
-        ("late", f"p50 {paced.p50_ms:.1f} ms, p99 {paced.p99_ms:.1f} ms, {paced.failed:,} failed"),
+        ("latency", f"p50 {paced.p50_ms:.1f} ms, p99 {paced.p99_ms:.1f} ms, {paced.failed:,} failed"),
     ]
 
 
@@ -303,25 +303,25 @@ def _shops(found: Shops | None) -> list[tuple[str, str]]:
         return []
     times = f"p50 {found.p50_ms:.1f} ms, p99 {found.p99_ms:.1f} ms, of {found.sales:,}"
     return [
-        (f"sale to license, beside {found.activated_per_second:,.0f} activations/s", times),
-        ("activate beside sales ÷ without", f"{found.ratio:.3f}"),
+        (f"sale to license, under {found.activated_per_second:,.0f} activations/s", times),
+        ("activate with sales ÷ without", f"{found.ratio:.3f}"),
     ]
 
 
 def _webhooks(found: Webhooks | None) -> list[tuple[str, str]]:
     if found is None:
         return []
-    each = "not known here" if found.processor_ms is None else f"{found.processor_ms:.2f} ms"
+    each = "unknown" if found.processor_ms is None else f"{found.processor_ms:.2f} ms"
     rows = [
         (f"deliveries to {ENDPOINTS} endpoints, {DEAD} of them dead", f"{found.per_second:,.0f}/s"),
-        ("processor time of each", each),
+        ("processor time per delivery", each),
     ]
     for one in found.beside:
         rates = " ÷ ".join(f"{rate:,.0f}/s" for rate in one.rates)
         rows += [
-            (f"{one.case} beside deliveries ÷ without", f"{one.ratio:.3f}, median of {one.pairs} pairs"),
+            (f"{one.case} with deliveries ÷ without", f"{one.ratio:.3f}, median of {one.pairs} pairs"),
             ("medians", f"{rates}, {one.delivered_per_second:,.0f} deliveries/s"),
-            ("its processor time", _ratio(one.processor_ratio)),
+            ("processor time", _ratio(one.processor_ratio)),
         ]
     return rows
 
@@ -337,19 +337,19 @@ def _sizes(sizes: Sizes | None) -> list[tuple[str, str]]:
 
 
 def _contention(found: Contention) -> Table:
-    title = f"{found.attempts:,} attempts to get one of {found.places:,} places"
+    title = f"{found.attempts:,} attempts to take {found.places:,} places"
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_row("successes", f"{found.successes:,}")
-    table.add_row("keys whose answers do not read 1, 2 … limit", ", ".join(found.odd_keys) or "none")
-    table.add_row("answers 5xx", f"{found.server_errors:,}")
+    table.add_row("keys whose counts are not 1, 2 … limit", ", ".join(found.odd_keys) or "none")
+    table.add_row("5xx responses", f"{found.server_errors:,}")
     statuses = (f"{status}: {number:,}" for status, number in found.answers_by_status.items())
-    table.add_row("answers by status", ", ".join(statuses))
-    table.add_row("contradictions in the database", "\n".join(found.contradictions) or "none")
+    table.add_row("responses by status", ", ".join(statuses))
+    table.add_row("inconsistencies in the database", "\n".join(found.contradictions) or "none")
     return table
 
 
 def _capacity(found: Capacity) -> Table:
-    title = f"What {VALIDATIONS:,} validations and {ACTIVATIONS:,} activations a second need"
+    title = f"Requirements of {VALIDATIONS:,} validations and {ACTIVATIONS:,} activations per second"
     table = Table(title=title, title_justify="left", show_header=False)
     for name, cost in (("a validation", found.validate), ("an activation", found.activate)):
         table.add_row(f"{name}: processor time of Keywright", f"{cost.keywright_us:.0f} µs")
@@ -381,8 +381,8 @@ def _attacks(report: Report, found: Attacks) -> Table:
 def _attackers(found: Attacks) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("attack", no_wrap=True)
-    table.add_column("what the attackers did")
-    table.add_column("how often they were answered with what")
+    table.add_column("description")
+    table.add_column("responses to the attackers")
     for row in found.rows:
         answers = ", ".join(f"{what}: {number:,}" for what, number in sorted(row.outcomes.items()))
         table.add_row(row.name, row.title, answers)
@@ -394,8 +394,8 @@ def _limits(limits: dict[str, int]) -> str:
 
 
 def _ratio(figure: float | None) -> str:
-    return "not known here" if figure is None else f"{figure:.2f}"
+    return "unknown" if figure is None else f"{figure:.2f}"
 
 
 def _mebibytes(figure: float | None) -> str:
-    return "not known here" if figure is None else f"{figure:.0f} MiB"
+    return "unknown" if figure is None else f"{figure:.0f} MiB"

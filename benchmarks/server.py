@@ -1,6 +1,6 @@
-"""Keywright with one more address, ``licenses/constant/{key}``: a fixed answer by the same way.
+"""Keywright with an additional address, ``licenses/constant/{key}``: a fixed response through the same code.
 
-``python server.py FILE serve …`` answers with what is in FILE; the rest is for the command line.
+``python server.py FILE serve …`` responds with the contents of FILE; the other arguments are Keywright's.
 """
 
 import sys
@@ -14,7 +14,7 @@ from keywright.http.v2 import routes
 
 
 def add_constant(body: bytes) -> None:
-    """Put the address beside that of validate, so that finding it takes as long."""
+    """Insert the address next to that of validate, so that routing takes as long."""
 
     async def constant(_: Call) -> Answer:
         return Answer(200, body)

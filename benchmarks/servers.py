@@ -1,4 +1,4 @@
-"""The measured server: a process of its own with default settings, its request log in a file."""
+"""Run the measured server: a separate process with default settings, and its request log in a file."""
 
 import http.client
 import os
@@ -22,11 +22,11 @@ from keywright.config.settings import PREFIX
 LICENSES = "/wp-json/lmfwc/v2/licenses"
 _WITH_CONSTANT = Path(__file__).with_name("server.py")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
-#: The longest that starting, stopping, coming to rest, or one answer may take, in seconds.
+#: The timeout for starting, stopping, becoming idle, and one response, in seconds.
 _TIMEOUT = 60
-#: A server that uses less than this part of the time is at rest; how often it is looked, in seconds.
+#: A server with a lower processor load is idle; and the interval of checks, in seconds.
 _IDLE, _GLANCE = 0.05, 1.0
-#: What an address, or the callers of one license, may change in a minute.
+#: The limits on changes per minute, by address and by license.
 _CHANGE_LIMITS = frozenset({"license_change_limit", "address_change_limit"})
 
 
@@ -37,9 +37,7 @@ class Server(NamedTuple):
     url: str
 
     def memory(self, what: str) -> float | None:
-        """``VmRSS`` (now) or ``VmHWM`` (the most so far) of all its processes in MiB; None where there is
-        no /proc.
-        """
+        """``VmRSS`` (current) or ``VmHWM`` (peak memory) of all its processes in MiB; None without /proc."""
         try:
             lines = [line for file in self._files("status") for line in file.read_text().splitlines()]
         except OSError:
@@ -47,7 +45,7 @@ class Server(NamedTuple):
         return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{what}:"))
 
     def processor_seconds(self) -> float | None:
-        """Processor time so far, in user and system mode; None where there is no /proc."""
+        """The processor time so far, in user and system mode; None without /proc."""
         try:
             stats = [file.read_text() for file in self._files("stat")]
         except OSError:
@@ -57,7 +55,7 @@ class Server(NamedTuple):
         return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
     def wait_until_idle(self) -> None:
-        """Wait for what follows the events, which may have to catch up; a minute at most."""
+        """Wait until background work, such as the projection, has caught up; a minute at most."""
         end = monotonic() + _TIMEOUT
         used = self.processor_seconds()
         while used is not None and monotonic() < end:
@@ -67,15 +65,15 @@ class Server(NamedTuple):
                 return
 
     def _files(self, name: str) -> list[Path]:
-        """That file of the process and of its workers. Raises ``OSError`` where there is no /proc."""
+        """This /proc file of the process and its workers. Raises ``OSError`` without /proc."""
         folder = Path(f"/proc/{self.process.pid}")
         children = (folder / "task" / str(self.process.pid) / "children").read_text().split()
         return [folder / name, *(Path("/proc") / child / name for child in children)]
 
 
 def unlimited(known: Container[str]) -> dict[str, str]:
-    """The environment for a benchmark, which is one address that changes more than any honest one: no limits
-    on changes, where the program has these settings.
+    """The environment for a benchmark: it disables limits on changes, if the program has these settings,
+    because the benchmark makes more changes from one address than any honest caller.
     """
     return {f"{PREFIX}{name.upper()}": "0" for name in sorted(_CHANGE_LIMITS) if name in known}
 
@@ -85,7 +83,7 @@ UNLIMITED = unlimited(Settings.model_fields)
 
 
 def limits() -> dict[str, int]:
-    """The limits of most measured servers: of calls in a minute, of what waits, of sizes. 0 is none."""
+    """The limits of most measured servers: calls per minute, queue lengths, sizes. 0 means no limit."""
     defaults = {name: field.default for name, field in Settings.model_fields.items()}
     found = {name: value for name, value in defaults.items() if name.endswith("_limit")}
     return found | dict.fromkeys(found.keys() & _CHANGE_LIMITS, 0)
@@ -98,12 +96,12 @@ def keywright(*arguments: str) -> list[str]:
 
 @contextmanager
 def running(filled: Filled, settings: Mapping[str, str] = UNLIMITED) -> Iterator[Server]:
-    """The server of this installation, with the constant answer; it has given its first answer."""
+    """Run the server of this installation, with the constant response; it is warmed up."""
     start = [sys.executable, "-P", str(_WITH_CONSTANT), str(filled.constant_file)]
     with started(start, filled.data_dir, settings) as server:
         validated = get(server.url, f"{LICENSES}/validate/{filled.constant_key}")
         if validated != get(server.url, f"{LICENSES}/constant/x"):
-            raise RuntimeError("the constant answer is not what the server answers")
+            raise RuntimeError("the constant response differs from the server's response")
         yield server
 
 
@@ -111,8 +109,8 @@ def running(filled: Filled, settings: Mapping[str, str] = UNLIMITED) -> Iterator
 def started(
     program: Sequence[str], data_dir: Path, settings: Mapping[str, str] = UNLIMITED
 ) -> Iterator[Server]:
-    """``serve`` of this program on a port that the system chooses; it accepts connections. ``settings`` are
-    variables of its environment.
+    """Run ``serve`` of this program on a free port, and wait until it accepts connections. ``settings`` are
+    environment variables.
     """
     data_dir.mkdir(exist_ok=True)
     log_file = data_dir / "requests.log"
@@ -134,12 +132,12 @@ def started(
 
 
 def environment() -> dict[str, str]:
-    """Ours, without settings."""
+    """The environment of this process, without Keywright's settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 def get(url: str, path: str) -> bytes:
-    """The body of an answer, which has to be 200."""
+    """Return the body of a response. Raises ``RuntimeError`` unless its status is 200."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT)
     try:
         connection.request("GET", path)

@@ -1,8 +1,8 @@
-"""How even the load of several clusters is when each has its share of the licenses.
+"""Simulate how evenly load is distributed over several clusters that share the licenses.
 
-``python -m benchmarks.shards`` draws validations of a million licenses, of which few are asked for often
-and most seldom (Zipf's law), gives each license to a cluster by its blind index, and compares the busiest
-cluster with the mean.
+``python -m benchmarks.shards`` draws validations of a million licenses, of which few are used often and most
+rarely (Zipf's law), assigns each license to a cluster by its blind index, and compares the busiest cluster
+with the mean.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from rich.table import Table
 _LICENSES = 1_000_000
 _CALLS = 1_000_000
 _CLUSTERS = (2, 4, 8, 16)
-#: 0: all alike; 1: the tenth license is asked for a tenth as often as the first.
+#: With 0, all licenses are used equally; with 1, the tenth is used a tenth as often as the first.
 _EXPONENTS = (0.0, 0.8, 1.0)
 
 
 def cluster_of(blind_index: bytes, clusters: int) -> int:
-    """The cluster that a license belongs to: the one with the highest draw (rendezvous hashing), so that a
-    new cluster takes its share from all others, and nothing moves between those.
+    """The cluster of a license: the one with the highest hash (rendezvous hashing), so that a new cluster
+    takes its share from all others, and nothing moves between the others.
     """
     return max(range(clusters), key=lambda n: hashlib.blake2s(blind_index, key=b"%d" % n).digest())
 
@@ -34,7 +34,7 @@ def busiest(shares: list[int]) -> float:
 
 
 def _drawn(exponent: float, chance: random.Random) -> dict[int, int]:
-    """How often which license is asked for."""
+    """How often each license is used."""
     sums = list(accumulate(1 / rank**exponent for rank in range(1, _LICENSES + 1)))
     asked: dict[int, int] = {}
     for _ in range(_CALLS):
@@ -52,9 +52,11 @@ def _shares(asked: dict[int, int], clusters: int) -> list[int]:
 
 def main() -> None:
     """Print the table."""
-    table = Table(title="The busiest cluster, the mean being 1", title_justify="left", box=SIMPLE_HEAD)
+    table = Table(
+        title="Load of the busiest cluster, relative to the mean", title_justify="left", box=SIMPLE_HEAD
+    )
     table.add_column("exponent")
-    table.add_column("the most wanted license", justify="right")
+    table.add_column("most used license", justify="right")
     for clusters in _CLUSTERS:
         table.add_column(f"{clusters} clusters", justify="right")
     for exponent in _EXPONENTS:

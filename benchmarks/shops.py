@@ -1,4 +1,6 @@
-"""Sales of a shop beside activations: how late their licenses are, and what they cost the activations."""
+"""Measure a shop's sales under activations: how long until the license exists, and how much activations slow
+down.
+"""
 
 import json
 import statistics
@@ -25,16 +27,16 @@ from keywright.provisioning.shops.sold_store import list_sold
 from keywright.registry import open_executor
 
 _SECRET = "whsec_Zm9yIGJlbmNobWFya3MsIG5vdGhpbmcgZWxzZQ=="
-#: The pause between two sales, and between two looks for a license, in seconds.
+#: The pause between two sales, and between two checks for the license, in seconds.
 _BETWEEN, _LOOK = 0.2, 0.001
-#: So many connections with this mean pause activate about 300 times a second.
+#: With this many connections and this mean pause, there are about 300 activations per second.
 _CONNECTIONS, _PAUSE_MS = 64, 210
 _LONGEST = 30.0
 
 
 class Shops(msgspec.Struct, frozen=True):
-    """From a sale's arrival to its license and its mail in the database, in milliseconds; and the rates of
-    activations as fast as answers come, with sales and without.
+    """The time from a sale to its license and mail in the database, in milliseconds; the rate of activations
+    meanwhile; and the ratio of maximum activation rates, with sales ÷ without.
     """
 
     sales: int
@@ -45,8 +47,8 @@ class Shops(msgspec.Struct, frozen=True):
 
 
 def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> Shops:
-    """Sell five times a second beside activations."""
-    say("sales beside activations …")
+    """Sell five times per second during activations."""
+    say("sales during activations …")
     with copied(filled, "shops") as copy:
         with opened(copy.data_dir, copy.database) as storage:
             connection_id = _connect(storage)
@@ -66,7 +68,7 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
 
 
 def _connect(storage: Storage) -> int:
-    """A connection that makes a license of every product."""
+    """Add a connection that creates a license for any product."""
     now = datetime.now(UTC).replace(microsecond=0)
     executor, context = open_executor(storage), Context(now, Origin("benchmark", "", ""))
     policy = CreatePolicy(
@@ -89,7 +91,7 @@ def _connect(storage: Storage) -> int:
 
 @contextmanager
 def _selling(url: str, storage: Storage, connection_id: int) -> Iterator[list[float]]:
-    """Sell until the end of the block; gives the milliseconds that each sale took."""
+    """Sell until the end of the block; yield the times of the sales, in milliseconds."""
     late: list[float] = []
     is_over = threading.Event()
 
@@ -107,7 +109,7 @@ def _selling(url: str, storage: Storage, connection_id: int) -> Iterator[list[fl
 
 
 def _sell(url: str, storage: Storage, connection_id: int) -> float:
-    """Send one sale, and wait until its license is there, which is written with its mail."""
+    """Send one sale, and wait until its license exists, which is written together with its mail."""
     order, now = f"order-{time.monotonic_ns()}", datetime.now(UTC)
     contents = {
         "order": order,

@@ -1,5 +1,5 @@
-"""Measure sites of WordPress that check their license and their version twice a day, over ``/edd``, in this
-process: the statements that a call costs, how many failed, and how long they took.
+"""Measure WordPress sites that check their license and their version twice a day over ``/edd``: the SQL
+statements per call, the failures, and the latency. The server runs in this process.
 
 python -m benchmarks.sites [SITES]
 """
@@ -27,12 +27,12 @@ class Day:
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client, self._free = client, asyncio.Semaphore(_AT_ONCE)
-        #: Milliseconds that each call took.
+        #: The duration of each call, in milliseconds.
         self.took: list[float] = []
         self.failed = 0
 
     async def call(self, site: int, action: str, wanted: dict[str, Any]) -> None:
-        """One call of a site; it fails unless the answer has all that is wanted."""
+        """Make a site's call; count a failure unless the response contains all ``wanted`` values."""
         fields = {"license": f"SITE-{site}", "item_id": "17", "url": f"https://site{site}.example.com/blog"}
         about = updater() if action == "get_version" else {}
         async with self._free:
@@ -45,7 +45,7 @@ class Day:
 
 
 def main() -> None:
-    """Sell and activate the licenses, play a day, and print the figures."""
+    """Create and activate the licenses, simulate a day, and print the figures."""
     sites = int(sys.argv[1]) if len(sys.argv) > 1 else _SITES
     sent: list[str] = []
     usual = {"product_id": 17, "status": "active", "terms": TERMS}
@@ -71,7 +71,7 @@ def main() -> None:
     ):
         product = {"id": 17, "name": "Paint & Draw", "code": "paint"}
         if app.ask("POST", "/products", product).status != httpx.codes.CREATED:
-            raise RuntimeError("there is no product")
+            raise RuntimeError("the product could not be created")
         release(app, "1.1")
         vendor = {"Authorization": f"Bearer {app.token}"}
         before = app.run(activate)
@@ -80,8 +80,8 @@ def main() -> None:
         )
         day = app.run(play)
     calls = len(day.took)
-    print(f"{sites:,} sites, {calls:,} calls, {_AT_ONCE} at once; failed {before.failed + day.failed}")
-    print(f"statements a call {len(sent) / calls:.2f}; p99 {quantiles(day.took, n=100)[-1]:.1f} ms")
+    print(f"{sites:,} sites, {calls:,} calls, {_AT_ONCE} concurrent; {before.failed + day.failed} failed")
+    print(f"{len(sent) / calls:.2f} statements per call; p99 {quantiles(day.took, n=100)[-1]:.1f} ms")
 
 
 if __name__ == "__main__":

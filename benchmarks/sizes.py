@@ -1,4 +1,4 @@
-"""Whether a large installation answers as quickly as a small one."""
+"""Compare the throughput of a large installation with that of a small one."""
 
 import statistics
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _ROUNDS = 9
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """Validations a second of a large and a small installation; medians of several rounds."""
+    """Validations per second of a large and a small installation: medians of several rounds."""
 
     large: int
     small: int
@@ -24,7 +24,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def compare(large: Filled, small: Filled, seconds: int, say: Callable[[str], None]) -> Sizes:
-    """Drive the two in turn, while both run, in alternating order."""
+    """Run both servers, and load them one at a time, in alternating order."""
     pairs = []
     for filled in (large, small):
         read_through(filled)

@@ -1,4 +1,4 @@
-"""Measure ``keywright import csv`` and ``export``: how long they take, how much processor time and memory.
+"""Measure the time, processor time and memory of ``keywright import csv`` and ``export``.
 
 python -m benchmarks.tables [LINES [DATABASE_URL]]
 """
@@ -15,7 +15,7 @@ _COLUMNS = "license_key,status,times_activated_max,expires_at,product_id,order_i
 
 
 def write(path: Path, lines: int) -> None:
-    """Write a table of this many licenses."""
+    """Write a table with this many licenses."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(_COLUMNS.split(","))
@@ -27,14 +27,14 @@ def write(path: Path, lines: int) -> None:
 
 
 def time_command(what: str, command: list[str]) -> None:
-    """Run a command, and print what it took."""
+    """Run a command, and print its time, processor time and memory."""
     began = monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     print(
-        f"{what}: {monotonic() - began:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of them on a processor, "
-        f"{used.ru_maxrss / 1024:.0f} MB of memory, status {process.returncode}",
+        f"{what}: {monotonic() - began:.1f} s, processor time {used.ru_utime + used.ru_stime:.1f} s, "
+        f"peak memory {used.ru_maxrss / 1024:.0f} MB, status {process.returncode}",
         flush=True,
     )
 

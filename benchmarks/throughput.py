@@ -1,4 +1,4 @@
-"""How many answers a second, how late, and in how much memory."""
+"""Measure the throughput, latency and memory of calls."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -10,16 +10,16 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied
 
 CONSTANT = "constant"
-#: Each is measured between two constant answers; "hot" activates one single license again and again.
-#: Activating comes last: it makes the answers longer.
+#: Each is measured between two runs with constant responses; "hot" activates a single license repeatedly.
+#: Activating comes last, because it makes responses longer.
 CASES = ("validate", "reactivate", "create", "hot", "activate")
 CONNECTIONS = (1, 16, 64)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A case at a number of connections, see ``wrk.Load``.
+    """A case with a number of connections, see ``wrk.Load``.
 
-    ``ratio`` is the rate divided by that of the constant answer, measured right before and right after.
+    ``ratio`` is the rate, divided by that of the constant response, measured right before and right after.
     """
 
     case: str
@@ -33,7 +33,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """The rows, and the most memory that a server took at rest and under load."""
+    """The rows, and the maximum memory of a server at rest and under load."""
 
     rows: list[Row]
     at_rest_mib: float | None
@@ -43,9 +43,9 @@ class Throughput(msgspec.Struct, frozen=True):
 def measure(
     filled: Filled, cases: Sequence[str], seconds: int, rounds: int, say: Callable[[str], None]
 ) -> Throughput:
-    """Measure the cases; each number of connections on a fresh copy of the installation.
+    """Measure the cases; use a fresh copy of the installation for each number of connections.
 
-    Of several rounds, the medians count.
+    With several rounds, the medians are reported.
     """
     ordered = [CONSTANT]
     for case in CASES:
@@ -82,7 +82,7 @@ def _rows(connections: int, loads: list[tuple[str, wrk.Load]]) -> list[Row]:
 
 
 def _medians(rows: list[Row]) -> list[Row]:
-    """One row for each case and number of connections; failures are summed."""
+    """One row per case and number of connections; failures are summed."""
     order = (CONSTANT, "validate", "activate", "hot", "reactivate", "create")
 
     def place(row: Row) -> tuple[int, int]:

@@ -1,5 +1,5 @@
-"""What a call of v3 costs beside one of v2, and what terms cost: rates that are measured in turns on one
-server, and divided by each other.
+"""Compare calls of v3 with calls of v2, and calls with and without complex terms: ratios of rates that are
+measured alternately on one server.
 """
 
 import http.client
@@ -15,7 +15,7 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied
 
 _CONNECTIONS = 64
-#: The least pairs; medians count.
+#: The minimum number of pairs; medians are reported.
 _MIN_PAIRS = 5
 _LICENSES, _LEASES = 50, 20
 _PLAIN: Mapping[str, Any] = {"max_activations": 3}
@@ -28,8 +28,8 @@ _FULL: Mapping[str, Any] = {
 
 
 class V3Ratio(msgspec.Struct, frozen=True):
-    """Medians of two rates, and of their ratios, first ÷ second, of pairs of runs in turns; and that of the
-    processor time per answer.
+    """Medians over pairs of alternating runs: both rates, their ratio (first ÷ second), and the ratio of
+    processor time per response.
     """
 
     name: str
@@ -40,7 +40,7 @@ class V3Ratio(msgspec.Struct, frozen=True):
 
 
 class _Case(NamedTuple):
-    """A case of wrk, and what it is about."""
+    """A case for wrk, and its installation."""
 
     name: str
     filled: Filled
@@ -79,7 +79,7 @@ def _compare(
     loads: tuple[list[wrk.Load], list[wrk.Load]] = ([], [])
     server.wait_until_idle()
     for number in range(pairs):
-        # The second comes first in every other pair.
+        # Swap the order in every other pair.
         for place in (0, 1) if number % 2 else (1, 0):
             case = pair[place]
             loads[place].append(wrk.drive(server, case.filled, case.name, _CONNECTIONS, seconds))
@@ -92,7 +92,7 @@ def _compare(
 
 
 def _make_licenses(server: servers.Server, filled: Filled, prefix: str, terms: Mapping[str, Any]) -> None:
-    """Licenses of these terms, with all that their meters and leases can have stored."""
+    """Create licenses with these terms, all leases taken and all meters used."""
     token = f"kw_{filled.consumer_key[3:]}{filled.consumer_secret[3:]}"
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
 

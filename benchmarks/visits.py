@@ -1,5 +1,5 @@
-"""How long a visitor waits for the administration pages of a large installation, over HTTP; how much memory
-they take; and how long calls wait while somebody works with them, or long work is done.
+"""Measure the latency of the administration pages of a large installation over HTTP, the server's memory, and
+the latency of calls while visitors use the pages or a job runs.
 """
 
 import re
@@ -34,13 +34,13 @@ from keywright.search.filters import Search
 _TIMES = 40
 _NAME, _PASSWORD = "benchmark", "a password for one run"
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
-#: Connections that validate meanwhile, and for how long each time, in seconds.
+#: The connections that validate during background load, and the duration of each measurement, in seconds.
 _CONNECTIONS, _SECONDS = 16, 5
 _WORK_AT_ONCE = 200_000
 
 
 class Page(msgspec.Struct, frozen=True):
-    """How long the visitor waited for the answer, half of the times, at most in 95 of 100, and at most."""
+    """The latency of a page: median, 95th percentile and maximum."""
 
     page: str
     p50_ms: float
@@ -50,7 +50,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Meanwhile(msgspec.Struct, frozen=True):
-    """How long validations took while something else was done, and just before."""
+    """The latency of validations under background load, and just before."""
 
     what: str
     p99_ms: float
@@ -61,7 +61,7 @@ class Meanwhile(msgspec.Struct, frozen=True):
 
 
 class Visits(msgspec.Struct, frozen=True):
-    """Pages, what happened meanwhile, and the server's memory in MiB before, and after every page."""
+    """The pages, the calls under background load, and the server's memory before and after all pages."""
 
     licenses: int
     activations: int
@@ -74,7 +74,7 @@ class Visits(msgspec.Struct, frozen=True):
 def measure(
     folder: Path, database: Database, licenses: int, rounds: int, say: Callable[[str], None]
 ) -> Visits:
-    """Make an installation, visit its pages, validate meanwhile, and remove it."""
+    """Create an installation, visit its pages, validate under background load, and remove it."""
     filled = fill(folder, database, licenses, say)
     with opened(filled.data_dir, database) as storage:
         _prepare(storage)
@@ -84,7 +84,7 @@ def measure(
         before = server.memory("VmRSS")
         with _visitor(server) as visitor:
             site = _Site(server, filled, visitor)
-            say("visiting …")
+            say("visiting pages …")
             pages = [_page(visitor, name, paths) for name, paths in _paths(filled).items()]
             pages += _visit_portal(server, filled)
             after = server.memory("VmRSS")
@@ -94,14 +94,14 @@ def measure(
 
 
 def measure_portal(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Visits:
-    """The pages of customers alone, without the administration pages."""
+    """Measure only the portal, without the administration pages."""
     filled = fill(folder, database, licenses, say)
     with opened(filled.data_dir, database) as storage:
         portal.make_links(storage)
     with servers.started(servers.keywright(), filled.data_dir) as server:
         servers.get(server.url, f"{servers.LICENSES}/validate/{key_of(1)}")
         before = server.memory("VmRSS")
-        say("visiting …")
+        say("visiting pages …")
         pages = _visit_portal(server, filled)
         after = server.memory("VmRSS")
     database.remove(filled.data_dir)
@@ -133,7 +133,7 @@ def _visitor(server: Server) -> Iterator[_Visitor]:
         visitor.get("/sign-in")
         visitor.post("/sign-in", name=_NAME, password=_PASSWORD)
         if visitor.get("/account").status_code != httpx.codes.OK:
-            raise RuntimeError("nobody could sign in")
+            raise RuntimeError("signing in failed")
         yield visitor
 
 
@@ -155,7 +155,7 @@ def _prepare(storage: Storage) -> None:
 
 
 def _paths(filled: Browsed) -> dict[str, Callable[[int], tuple[str, str]]]:
-    """What to get, or (with a text) what to search, the n-th time."""
+    """Functions that return the path to get, or the text to search for, in the n-th visit."""
 
     def fixed(path: str) -> Callable[[int], tuple[str, str]]:
         return lambda _: (path, "")
@@ -219,7 +219,7 @@ def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]
         took.append((perf_counter() - began) * 1000)
         if answer.status_code not in (httpx.codes.OK, httpx.codes.SEE_OTHER):
             raise RuntimeError(f"{name} was answered {answer.status_code}")
-    # The first one compiles templates and statements.
+    # Ignore the first visit, which compiles templates and statements.
     return _summarize(name, took[1:])
 
 
@@ -228,7 +228,7 @@ def _summarize(name: str, took: list[float]) -> Page:
     return Page(name, statistics.median(took), p95, max(took), len(took))
 
 
-# --- calls meanwhile ------------------------------------------------------------------------------
+# --- calls under background load ------------------------------------------------------------------
 
 
 def _generate() -> Order:
@@ -266,7 +266,7 @@ def _meanwhile(site: _Site, what: str, rounds: int, say: Callable[[str], None]) 
         sleep(1)
     p99, p99_alone = (statistics.median(one.p99_ms for one in loads) for loads in (during, alone))
     rate, rate_alone = (statistics.median(one.per_second for one in loads) for loads in (during, alone))
-    # Each pair of neighbors has met the same machine.
+    # Compare adjacent runs, which had the same machine load.
     ratio = statistics.median(one.p99_ms / two.p99_ms for one, two in zip(during, alone, strict=True))
     name = "two visitors without a pause" if what == "visitors" else what
     return Meanwhile(name, p99, p99_alone, ratio, rate, rate_alone)
@@ -301,13 +301,13 @@ def _visiting(server: Server) -> Iterator[None]:
 
 @contextmanager
 def _working(site: _Site, order: Order) -> Iterator[None]:
-    """While the server carries this out; what is left of it then is given up."""
+    """Let the server run this job during the block; cancel the rest afterwards."""
     with opened(site.filled.data_dir, site.filled.database) as storage:
         (job,) = _decide(storage, orders.start_command(order, **_asked()))
         sleep(1.5)
         yield
         if not run_read(storage, count_unfinished_jobs):
-            raise RuntimeError("the work was done before it was over: let there be more")
+            raise RuntimeError("the job ended during the measurement: increase its size")
         site.visitor.post(f"/jobs/{job.id}/cancel")
         while run_read(storage, count_unfinished_jobs):
             sleep(0.1)

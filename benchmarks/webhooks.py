@@ -1,4 +1,4 @@
-"""Webhooks beside the calls of programs: how many are delivered, and what they cost the calls."""
+"""Measure webhooks during calls: the rate of deliveries, and how they slow down the calls."""
 
 import asyncio
 import re
@@ -24,33 +24,33 @@ from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
 
-#: Endpoints that answer. Besides, one does not answer, and one refuses connections.
+#: The number of working endpoints, and of dead ones: one does not respond, and one refuses connections.
 _ALIVE, DEAD = 8, 2
 ENDPOINTS = _ALIVE + DEAD
 _CASES = ("activate", "validate")
 _CONNECTIONS, _LEAST_PAIRS = 64, 6
 SETTINGS = {**servers.UNLIMITED, f"{PREFIX}WEBHOOK_NETWORKS": "127.0.0.0/8"}
-#: How long the first delivery may take, in seconds, and how long deliveries are under way before they count.
+#: The timeout for the first delivery, and the warm-up before deliveries count, in seconds.
 _LONGEST, _WARM_UP = 30.0, 2.0
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)")
 _SILENT = b"/silent "
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """A call while webhooks are delivered and while they are not, by turns; medians of rates and ratios."""
+    """A call, alternately with and without deliveries: medians of rates and ratios."""
 
     case: str
     pairs: int
     rates: tuple[float, float]
     ratio: float
-    #: The server's processor time per answer, with deliveries divided by without.
+    #: The server's processor time per response, with deliveries divided by without.
     processor_ratio: float | None
     delivered_per_second: float
 
 
 class Webhooks(msgspec.Struct, frozen=True):
-    """Deliveries a second of a server that does nothing else, with the processor time of each; and the calls
-    beside them.
+    """The deliveries per second of an otherwise idle server, the processor time per delivery, and the calls
+    during deliveries.
     """
 
     per_second: float
@@ -59,8 +59,8 @@ class Webhooks(msgspec.Struct, frozen=True):
 
 
 def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> Webhooks:
-    """Deliver the events of 30 days, which are more than can be delivered meanwhile."""
-    say("webhooks beside calls …")
+    """Deliver the events of 30 days, which are more than can be delivered during the measurement."""
+    say("webhooks during calls …")
     with (
         receiving() as receiver,
         copied(filled, "webhooks") as copy,
@@ -71,7 +71,7 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
         switch = _Switch(executor, receiver)
         server.wait_until_idle()
         per_second, processor_ms = _deliver_alone(server, switch, 2 * seconds)
-        each = "" if processor_ms is None else f", {processor_ms:.2f} ms of the processor each"
+        each = "" if processor_ms is None else f", processor time {processor_ms:.2f} ms each"
         say(f"{per_second:,.0f} deliveries/s{each}")
         beside = []
         for case in _CASES:
@@ -89,11 +89,11 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
 
 
 class Receiver:
-    """Endpoints on this machine that count what they accept."""
+    """Endpoints on this machine that count accepted deliveries."""
 
     def __init__(self) -> None:
         self.accepted = 0
-        #: What came and when, in seconds since 1970; None where nobody wants to know.
+        #: The received bodies, and their times in seconds since 1970; None to discard them.
         self.bodies: list[tuple[bytes, float]] | None = None
         self.port = self.refusing_port = 0
 
@@ -104,7 +104,7 @@ class Receiver:
 
 
 class _Connection(asyncio.Protocol):
-    """Answers every request at once, but those that are to have no answer."""
+    """Responds to all requests immediately, except those to the silent endpoint."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -132,7 +132,7 @@ class _Connection(asyncio.Protocol):
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """Receive until the end of the block, in another thread."""
+    """Receive deliveries in another thread during the block."""
     receiver, loop = Receiver(), asyncio.new_event_loop()
     listen = loop.create_server(lambda: _Connection(receiver), "127.0.0.1", 0, backlog=256)
     server = loop.run_until_complete(listen)
@@ -140,7 +140,7 @@ def receiving() -> Iterator[Receiver]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        # Bound, but not listening.
+        # Bound but not listening, so that connections are refused.
         with socket.socket() as refusing:
             refusing.bind(("127.0.0.1", 0))
             receiver.refusing_port = refusing.getsockname()[1]
@@ -153,7 +153,7 @@ def receiving() -> Iterator[Receiver]:
 
 
 class _Switch:
-    """Turns all endpoints on and off."""
+    """Enables and disables all endpoints."""
 
     def __init__(self, executor: Executor, receiver: Receiver) -> None:
         self._executor = executor
@@ -169,7 +169,7 @@ class _Switch:
         self.turn_off()
 
     def turn_on(self) -> None:
-        """Let the events of 30 days be delivered, again; some are when this returns."""
+        """Deliver the events of 30 days again; return after a warm-up."""
         context, before = _now(), self.receiver.accepted
         since = rules.oldest_event_at(context.now)
         self._execute([ResendSince(context=context, endpoint_id=one, since=since) for one in self._ids])
@@ -187,7 +187,7 @@ class _Switch:
         sleep(_WARM_UP)
 
     def turn_off(self) -> None:
-        """Deliver nothing more."""
+        """Stop all deliveries."""
         context = _now()
         self._execute(
             [
@@ -208,7 +208,7 @@ def _now() -> Context:
     return Context(datetime.now(UTC).replace(microsecond=0), Origin("benchmark", "", ""))
 
 
-# --- what is measured -----------------------------------------------------------------------------
+# --- measurements ---------------------------------------------------------------------------------
 
 
 class _Side(msgspec.Struct, frozen=True):
@@ -217,7 +217,7 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 def _deliver_alone(server: servers.Server, switch: _Switch, seconds: int) -> tuple[float, float | None]:
-    """Deliveries a second, and the server's processor time for each in milliseconds."""
+    """The deliveries per second, and the server's processor time per delivery in milliseconds."""
     switch.turn_on()
     began, accepted, used = monotonic(), switch.receiver.accepted, server.processor_seconds()
     sleep(seconds)
@@ -234,7 +234,7 @@ def _deliver_alone(server: servers.Server, switch: _Switch, seconds: int) -> tup
 def _drive_pair(
     server: servers.Server, filled: Filled, case: str, seconds: int, switch: _Switch, *, begins_with: bool
 ) -> tuple[_Side, _Side]:
-    """With deliveries, and without."""
+    """Measure with and without deliveries."""
     sides = {
         is_on: _drive(server, filled, case, seconds, switch, is_on=is_on)
         for is_on in (begins_with, not begins_with)

@@ -1,4 +1,4 @@
-"""Drive a server with wrk (https://github.com/wg/wrk): one thread, some connections, some seconds."""
+"""Generate load with wrk (https://github.com/wg/wrk): one thread, some connections, some seconds."""
 
 import base64
 import itertools
@@ -16,7 +16,7 @@ from benchmarks.servers import Server
 
 _SCRIPT = Path(__file__).with_name("requests.lua")
 _WARM_UP = 1
-#: Places given up before the first is taken back, per connection.
+#: The number of places, per connection, to give up before the first is taken back.
 _DISTANCE = 8
 _seeds = itertools.count(1)
 
@@ -26,30 +26,28 @@ class Missing(Exception):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What came of driving a server; ``failed`` is whatever was not answered 2xx."""
+    """The result of a load; ``failed`` counts responses other than 2xx."""
 
     requests: int
     per_second: float
     p50_ms: float
     p99_ms: float
     failed: int
-    #: The server's processor time per answer.
+    #: The server's processor time per response.
     processor_us: float | None
 
 
 def require() -> None:
-    """Raise ``Missing`` when there is no wrk here."""
+    """Raise ``Missing`` if wrk is not installed."""
     if shutil.which("wrk") is None:
         raise Missing(
-            "wrk, which sends the requests, is not installed. On Debian and Ubuntu: apt install wrk; "
+            "wrk, which generates the load, is not installed. On Debian and Ubuntu: apt install wrk; "
             "on macOS: brew install wrk; elsewhere: https://github.com/wg/wrk."
         )
 
 
 def processor_ratio(some: Iterable[Load], others: Iterable[Load]) -> float | None:
-    """The server's processor time per answer of some, divided by that of others; None where it is not
-    known.
-    """
+    """The median processor time per response of some loads, divided by that of others; None if unknown."""
     both = [[one.processor_us for one in loads if one.processor_us is not None] for loads in (some, others)]
     return statistics.median(both[0]) / statistics.median(both[1]) if all(both) else None
 
@@ -57,9 +55,7 @@ def processor_ratio(some: Iterable[Load], others: Iterable[Load]) -> float | Non
 def drive(
     server: Server, filled: Filled, case: str, connections: int, seconds: int, *, pause_ms: int = 0
 ) -> Load:
-    """Warm the case up shortly, then measure it. Each connection pauses for about ``pause_ms`` after an
-    answer.
-    """
+    """Warm up briefly, then measure the case. Connections pause for about ``pause_ms`` after a response."""
     _run(server, filled, case, connections, _WARM_UP, is_warm_up=True, pause_ms=pause_ms)
     return _run(server, filled, case, connections, seconds, is_warm_up=False, pause_ms=pause_ms)
 
@@ -97,12 +93,12 @@ def _run(
 def _arguments(
     filled: Filled, case: str, connections: int, seed: int, *, is_warm_up: bool
 ) -> tuple[object, ...]:
-    """What the script needs for this case besides."""
+    """The script's further arguments for this case."""
     if case == "create":
         credentials = f"{filled.consumer_key}:{filled.consumer_secret}"
         return f"Basic {base64.b64encode(credentials.encode()).decode()}", f"{seed:04d}"
     if case == "reactivate":
-        # What is left given up by the warm-up is not used again.
+        # Do not reuse the places of the warm-up: some are left deactivated.
         half = filled.places // 2
         first, last = (1, half) if is_warm_up else (half + 1, filled.places)
         return filled.places_file, first, last, _DISTANCE * connections
