@@ -1,4 +1,4 @@
-"""Find texts that pages show and that are not marked for translation, in templates and in Python."""
+"""Find texts of pages that are not marked for translation, in templates and Python code."""
 
 import ast
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
-#: The functions whose arguments are texts that are translated.
+#: The functions whose arguments are translated.
 MARKS = {"_", "N_", "gettext", "ngettext", "pgettext"}
-#: What is the same in every language.
+#: Names that are the same in all languages.
 _NAMES = set(
     "Keywright UTC Python Edge Opera Firefox Chrome Safari Android Windows Linux Keygen Gumroad".split()
 ) | {"Mac OS", "Lemon Squeezy", "Easy Digital Downloads"}
-#: What no page shows, and what is said where no page can be made.
+#: Texts that no page shows, or that are used when no page can be rendered.
 _NOT_SHOWN = {
     "Allow",
     "It",
@@ -30,19 +30,19 @@ _NOT_SHOWN = {
 }
 _SHOWN_ATTRIBUTES = {"title", "aria-label", "placeholder", "alt", "label", "data-label"}
 _VERBATIM = {"code", "pre", "script", "style"}
-#: Stands for what an expression says.
+#: Stands for the value of an expression.
 _VALUE = "\ufffc"
 _WORD = re.compile(r"[^\W\d_]{2,}")
-#: A sentence, or a label: what no name of a class, a field or an icon looks like.
+#: Matches sentences and labels, but no names of classes, fields or icons.
 _LOOKS_SHOWN = re.compile(r"[A-Z][a-z]+( |$)|[A-Za-z]{2,} [a-z]{2,}.* |\w+ .*[a-z]{2,}[.!?]$")
-#: Methods whose arguments nobody sees on a page.
+#: Calls whose arguments no page shows.
 _UNSEEN_CALLS = {"debug", "info", "warning", "exception", "compile", "TypeError", "TypeVar", "FateUnknown"}
-#: Calls whose texts have sentences in http/pages/reasons.py.
+#: Calls whose texts are mapped to sentences in http/pages/reasons.py.
 _REASONS = {"ValueError", "explain"}
 
 
 def in_template(source: str) -> list[str]:
-    """Words between tags, in attributes, and in arguments that are not inside ``_()``."""
+    """Find words between tags, in attributes and in arguments that are not inside ``_()``."""
     tree = Environment(extensions=["jinja2.ext.i18n"], autoescape=True).parse(source)
     html = _Html()
     html.feed("".join(_skeleton(tree)))
@@ -52,13 +52,13 @@ def in_template(source: str) -> list[str]:
 
 
 def in_python(source: str) -> list[str]:
-    """Strings that look like labels or sentences and are not inside ``_()`` or ``N_()``."""
+    """Find strings that look like labels or sentences and are not inside ``_()`` or ``N_()``."""
     tree = ast.parse(source)
     return [text for text in _strings(tree) if _LOOKS_SHOWN.match(text) and text not in _NAMES | _NOT_SHOWN]
 
 
 class _Html(HTMLParser):
-    """Collects words that readers see."""
+    """Collects visible words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class _Html(HTMLParser):
 
 
 def _skeleton(node: nodes.Node) -> Iterator[str]:
-    """The HTML of a template with a mark in the place of each expression."""
+    """Yield the HTML of a template, with a mark for each expression."""
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.TemplateData):
             yield child.data
@@ -95,7 +95,7 @@ def _skeleton(node: nodes.Node) -> Iterator[str]:
 
 
 def _constants(node: nodes.Node) -> Iterator[str]:
-    """The strings in expressions, but for those that are translated, compared or looked up."""
+    """Yield the strings in expressions, except those that are translated, compared or looked up."""
     if isinstance(node, nodes.Compare | nodes.Getitem | nodes.FromImport | nodes.Extends):
         return
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name in MARKS:
@@ -127,7 +127,7 @@ def _name_of(function: ast.expr) -> str:
 
 
 def find_all(folders: Iterable[Path]) -> dict[Path, list[str]]:
-    """The texts that are not marked, by file."""
+    """Find the texts that are not marked, by file."""
     found = {}
     for folder in folders:
         for path in sorted((*folder.rglob("*.html"), *folder.rglob("*.py"))):

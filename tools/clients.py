@@ -1,4 +1,4 @@
-"""Build the packages of the clients in dist/clients; the same files make the same bytes.
+"""Build the client packages in dist/clients. The build is reproducible: the same files give the same bytes.
 
 python -m tools.clients [folder]
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CLIENTS = ROOT / "clients"
 GO_MODULE = "example.com/keywright"
-#: In each package, beside its own files.
+#: Files in each package, besides its own.
 _TEXTS = {"CHANGELOG.md": CLIENTS / "CHANGELOG.md", "LICENSE": ROOT / "LICENSE"}
 _FILES = {
     "c": ("CMakeLists.txt", "keywright.c", "keywright.h", "keywright_client.pc.in"),
@@ -30,12 +30,12 @@ _FILES = {
     ),
     "php": ("composer.json", "keywright.php"),
 }
-#: 1980, the first year that a zip knows.
+#: 1980, the first year that zip supports.
 _TIME = 315_532_800
 
 
 def read_version() -> str:
-    """The version of the clients, which the package of Python names."""
+    """Read the version of the clients from the Python package."""
     text = (CLIENTS / "python" / "keywright_client" / "__init__.py").read_text(encoding="utf-8")
     found = re.search(r'__version__ = "(.+)"', text)
     assert found is not None
@@ -67,7 +67,7 @@ def _build_python(folder: Path) -> None:
 
 
 def _build_go(folder: Path, version: str) -> None:
-    """The files that a proxy of modules serves: GOPROXY may be the URL of this folder, file:// as well."""
+    """Write the files that a Go module proxy serves: GOPROXY may be this folder's URL, including file://."""
     at = folder / GO_MODULE / "@v"
     at.mkdir(parents=True, exist_ok=True)
     files = _read("go")
@@ -78,7 +78,7 @@ def _build_go(folder: Path, version: str) -> None:
 
 
 def write_tar(path: Path, prefix: str, files: Mapping[str, bytes], time: int = _TIME) -> None:
-    """Write files, which are there by their names after the prefix, as an archive; all have this time."""
+    """Write an archive of these files; each gets the prefix and this modification time."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():

