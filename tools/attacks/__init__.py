@@ -1,9 +1,10 @@
-"""Attacks on the availability of a Keywright server, and an honest caller to be measured beside them.
+"""Attacks on the availability of a Keywright server, and an honest caller to measure during them.
 
-``bad_servers`` and ``relay`` attack the programs that call it.
+``bad_servers`` and ``relay`` attack client programs instead.
 
-For the benchmark, in processes of their own, and for tests. Everything goes to loopback addresses and ends
-by itself. Callers come from addresses of 127.0.0.0/8, all of which are this machine's on Linux.
+The attacks are used by the benchmark, in separate processes, and by tests. They only connect to loopback
+addresses, and stop after a given time. Callers use addresses in 127.0.0.0/8, which on Linux all belong to
+this machine.
 """
 
 from collections.abc import Sequence
@@ -11,15 +12,15 @@ from collections.abc import Sequence
 from tools.attacks import callers, histories, sales, strangers
 from tools.attacks.stranger import Attack
 
-#: By the point of the work that each attack stands for, in order.
+#: All attacks, sorted by name.
 ATTACKS: dict[str, Attack] = dict(
     sorted({**callers.ATTACKS, **histories.ATTACKS, **sales.ATTACKS, **strangers.ATTACKS}.items())
 )
 
-#: How many files and connections most systems let a process open at first.
+#: The default limit of open files and connections per process on most systems.
 _DESCRIPTORS = 1024
 
 
 def with_few_descriptors(program: Sequence[str]) -> list[str]:
-    """The program's command line, as such a system starts it."""
+    """A command line that runs the program with this limit."""
     return ["sh", "-c", f'ulimit -Sn {_DESCRIPTORS} && exec "$@"', "sh", *program]

@@ -1,8 +1,8 @@
-"""An attacker, or the honest caller, in a process of its own: ``python -m tools.attacks WHAT SECONDS``.
+"""Run an attacker or the honest caller in a separate process: ``python -m tools.attacks WHAT SECONDS``.
 
 WHAT is the name of an attack, or ``honest``. The first line of standard input is a ``Target`` as JSON. The
-process prepares, prints ``ready``, starts at the next line, and prints as one line of JSON what came of it:
-how often an attacker was answered with what, or the honest caller's ``Figures``.
+process prepares, prints ``ready``, and starts when it reads the next line. It prints the result as one line
+of JSON: an attacker's outcomes with their counts, or the honest caller's ``Figures``.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from tools.attacks.stranger import Stranger
 from tools.attacks.wire import Target
 
 HONEST = "honest"
-#: Attackers shall not have the processor that the server and the honest caller need.
+#: A low priority, so that attackers leave the processor to the server and the honest caller.
 _NICENESS = 10
-#: An attack ends so many seconds after its time, whatever it waits for.
+#: The timeout for an attack after its time is over, in seconds.
 _MOST_OVERTIME = 30
 
 
@@ -53,8 +53,8 @@ def _wait_for_the_start() -> None:
 
 
 def main() -> None:
-    """Read what to do, do it, and print what came of it."""
-    # On Ctrl-C, the process that started this one ends it, too.
+    """Read the target, run the attacker or the caller, and print the result."""
+    # On Ctrl-C, the parent process stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     what, seconds = sys.argv[1], float(sys.argv[2])
     target = msgspec.json.decode(sys.stdin.readline(), type=Target)

@@ -1,6 +1,6 @@
-"""Servers that a client library may meet in the place of Keywright: each answers in its own bad way.
+"""Misbehaving servers that a client library may reach instead of Keywright.
 
-A library returns from each within its deadline, believes nothing, and keeps what it has.
+A library must return from a call to each within its deadline, believe nothing, and keep its cached answer.
 """
 
 import gzip
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import repeat
 
-#: Between two bytes of a slow answer, in seconds.
+#: The pause between two pieces of a slow response, in seconds.
 _PAUSE = 0.2
-# Each connection has one request: none waits in vain for an answer over one that has ended.
+# One request per connection, so that no request is sent over a connection that is closing.
 _CLOSE = "Connection: close"
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/jwt\r\nConnection: close\r\n"
 _PORTAL = b"<html><a href='http://portal.invalid'>Sign in to the network. It is. Free.</a></html>"
@@ -23,26 +23,26 @@ Behave = Callable[["Connection"], None]
 
 
 class Connection:
-    """A connection whose request was read. It ends with the server at the latest."""
+    """A connection whose request was read. It ends with the server, or earlier."""
 
     def __init__(self, sock: socket.socket, server: "BadServer") -> None:
         self._sock, self.server = sock, server
 
     def send(self, *parts: bytes) -> None:
-        """Send this. Raises ``OSError`` where the library has hung up."""
+        """Send bytes. Raises ``OSError`` if the library has closed the connection."""
         for part in parts:
             self._sock.sendall(part)
             self.server.sent += len(part)
 
     def send_slowly(self, text: Iterator[bytes]) -> None:
-        """A piece now and then, without an end but the caller's."""
+        """Send the pieces slowly, until the library closes the connection or the server ends."""
         for piece in text:
             if self.server.is_over.wait(_PAUSE):
                 return
             self.send(piece)
 
     def wait(self) -> None:
-        """Say nothing until the library hangs up, or the server ends."""
+        """Send nothing until the library closes the connection or the server ends."""
         self._sock.settimeout(_PAUSE)
         while not self.server.is_over.is_set():
             with suppress(TimeoutError):
@@ -50,14 +50,15 @@ class Connection:
                     return
 
     def reset(self) -> None:
-        """Break off."""
+        """Reset the connection."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class BadServer:
-    """A server that behaves so to everybody. ``requests`` are those that came whole, ``sent`` counts bytes.
+    """A server with one behavior for all connections. ``requests`` are the complete requests received,
+    ``sent`` counts bytes.
 
-    One for HTTPS speaks no TLS: it behaves so instead of a handshake.
+    With the scheme HTTPS, it does not speak TLS: the behavior replaces the handshake.
     """
 
     def __init__(self, behave: Behave, scheme: str = "http") -> None:
@@ -70,19 +71,19 @@ class BadServer:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The URL of the server."""
         return f"{self.scheme}://127.0.0.1:{self._listening.getsockname()[1]}"
 
     @contextmanager
     def running(self) -> Iterator["BadServer"]:
-        """It answers meanwhile."""
+        """Run the server during the block."""
         thread = threading.Thread(target=self._serve, daemon=True)
         thread.start()
         try:
             yield self
         finally:
             self.is_over.set()
-            # accept() returns.
+            # This makes accept() return.
             self._listening.shutdown(socket.SHUT_RDWR)
             self._listening.close()
             thread.join()
@@ -109,7 +110,7 @@ class BadServer:
 
 
 def _read_request(sock: socket.socket) -> bytes:
-    """A request with its body, by its Content-Length."""
+    """Read a request, including its body according to Content-Length."""
     read = b""
     while b"\r\n\r\n" not in read:
         part = sock.recv(65_536)
@@ -127,7 +128,7 @@ def _read_request(sock: socket.socket) -> bytes:
 
 
 def _answer(status: str, kind: str, body: bytes, *headers: str) -> Behave:
-    """A whole answer."""
+    """Send a complete response."""
     lines = [
         f"HTTP/1.1 {status}",
         f"Content-Type: {kind}",
@@ -145,7 +146,7 @@ def _problem(body: bytes, status: str = "404 Not Found") -> Behave:
 
 
 def _raw(*parts: bytes) -> Behave:
-    """These bytes, and the end."""
+    """Send these bytes, then close."""
     return lambda connection: connection.send(*parts)
 
 
@@ -179,12 +180,12 @@ def _redirect(status: int, to: str) -> Behave:
 
 
 def _bomb() -> bytes:
-    """16 KiB that become 16 MiB."""
+    """Build 16 KiB of gzip that decompress to 16 MiB."""
     return gzip.compress(bytes(16 * 2**20), 1)
 
 
 def behaviors(elsewhere: str) -> Mapping[str, Behave]:
-    """What each bad server does; redirects lead to ``elsewhere``."""
+    """The behaviors by name; redirects lead to ``elsewhere``."""
     chunked = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
     zipped = _OK + b"Content-Encoding: gzip\r\n"
     return {
@@ -247,7 +248,7 @@ def behaviors(elsewhere: str) -> Mapping[str, Behave]:
 
 @contextmanager
 def bad_servers() -> Iterator[tuple[dict[str, BadServer], BadServer]]:
-    """Every bad server by its name, and the one that redirects lead to: nobody should come there."""
+    """Run all bad servers; yield them by name, and the target of redirects, which should get no requests."""
     with ExitStack() as stack:
         caught = stack.enter_context(BadServer(_answer("200 OK", "text/plain", b"caught")).running())
         named = {name: BadServer(behave) for name, behave in behaviors(f"{caught.url}/v3/validate").items()}
@@ -263,7 +264,7 @@ def bad_servers() -> Iterator[tuple[dict[str, BadServer], BadServer]]:
 
 @contextmanager
 def full_server() -> Iterator[str]:
-    """The address of a server that takes no more connections: the system does not answer for it."""
+    """Yield the URL of a server whose backlog is full, so that connections are not accepted."""
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Attacks by callers who have something: an API key that may read, a license key, a user's password."""
+"""Attacks by callers with credentials: an API key with read permission, a license key, a user's password."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ from tools.attacks.stranger import Attack, Stranger
 from tools.attacks.wire import NotAnswered, Target, get, post
 
 _JSON, _SECOND_FACTOR = "application/json", "/account/second-factor"
-#: More calls than may wait with one API key, and how long they would like to.
+#: More calls than may wait with one API key, and the wait time that they request.
 _POLLS, _WAIT_SECONDS = 300, 30
-#: As much metadata as a device may have.
+#: About the maximum metadata of a device.
 _METADATA = {"a": "x" * 15_500}
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 _TICKET = re.compile(r'name="ticket" value="([^"]+)"')
@@ -29,7 +29,9 @@ _PATIENCE = 30.0
 
 
 async def _wait_for_events(stranger: Stranger) -> None:
-    """300 calls with one API key wait for events of its product, while the same key lists its licenses."""
+    """Let 300 calls with one API key wait for events of its product, while the same key lists its
+    licenses.
+    """
     await asyncio.gather(_list_licenses(stranger), *(_poll(stranger) for _ in range(_POLLS)))
 
 
@@ -56,7 +58,7 @@ async def _list_licenses(stranger: Stranger) -> None:
 
 
 def _kept(stranger: Stranger) -> Iterator[bytes]:
-    """A device takes its place with much metadata, again without need, gives it up, again without need."""
+    """Yield requests of devices that activate twice, with much metadata, and deactivate twice."""
     for number in count():
         device = {"license_key": stranger.target.single_key, "fingerprint": f"device-{number:08}"}
         for path in ("activate", "activate", "deactivate", "deactivate"):
@@ -66,13 +68,13 @@ def _kept(stranger: Stranger) -> Iterator[bytes]:
 
 
 async def _fill_with_answers(stranger: Stranger) -> None:
-    """One license key, and answers of 16 kB to keep for a day."""
+    """With one license key, cause responses of 16 kB that are stored for a day."""
     requests = _kept(stranger)
     await stranger.all_the_time(8, lambda: next(requests))
 
 
 class _Browser:
-    """A browser with the administration pages, at an address of this machine."""
+    """A browser for the administration pages, at an address of this machine."""
 
     def __init__(self, stranger: Stranger, address: str) -> None:
         host, port = stranger.target.server
@@ -100,14 +102,14 @@ class _Browser:
         )
 
     async def enter_password(self, target: Target) -> str:
-        """The ticket for the code; empty where none is needed."""
+        """Return the ticket for entering the code; empty if no code is needed."""
         answer = await self.post("/sign-in", name=target.name, password=target.password)
         ticket = _TICKET.search(answer.text)
         return "" if ticket is None else ticket[1]
 
 
 async def _set_up_codes(browser: _Browser, target: Target) -> list[str]:
-    """Give the user a second factor; returns the recovery codes."""
+    """Set up a second factor for the user; return the recovery codes."""
     await browser.enter_password(target)
     secret = _SECRET.search(await browser.get(_SECOND_FACTOR))
     assert secret is not None
@@ -119,8 +121,8 @@ async def _set_up_codes(browser: _Browser, target: Target) -> list[str]:
 
 
 async def _guess_codes(stranger: Stranger) -> None:
-    """Four connections guess the codes of a second factor, with the right password, at full speed; its owner
-    signs in with recovery codes, in browsers that are known and in others.
+    """Guess codes of a second factor over four connections, with the right password, at full speed; the user
+    signs in with recovery codes, in known and unknown browsers.
     """
     target = stranger.target
     async with _Browser(stranger, honest.ADDRESS) as own, _Browser(stranger, stranger.address) as thief:
@@ -136,7 +138,7 @@ async def _guess_codes(stranger: Stranger) -> None:
                 stranger.outcomes[str(answer.status_code)] += 1
 
         async def come_back() -> None:
-            # Each of the codes is good once.
+            # Each recovery code is valid once.
             async for number in stranger.at_a_rate(min(1, (len(codes) - 1) / stranger.seconds)):
                 async with _Browser(stranger, honest.ADDRESS) as another:
                     browser = own if number % 2 else another
@@ -150,7 +152,7 @@ async def _guess_codes(stranger: Stranger) -> None:
 
 
 async def _find_and_export(stranger: Stranger) -> None:
-    """Eight connections of a signed-in user search for anything, and export all events, at full speed."""
+    """Search, and export all events, over eight connections of a signed-in user, at full speed."""
     async with _Browser(stranger, stranger.address) as browser:
         await browser.enter_password(stranger.target)
         # On a busy machine, passwords take long.

@@ -1,4 +1,4 @@
-"""Attacks by the holder of one license key: on what the server keeps of its license."""
+"""Attacks by the holder of one license key, on the stored history of its license."""
 
 import asyncio
 import itertools
@@ -9,17 +9,17 @@ from contextlib import suppress
 from tools.attacks.stranger import Attack, Stranger
 from tools.attacks.wire import LICENSES, get, quiet_socket
 
-#: Records that the history has before it is used; fewer where the server refuses more.
+#: The number of records in the prepared history; fewer if the server refuses more.
 _GROWN = 8_000
 _GROWN_OVER = 16
-#: Characters in a record's meta data, of the 4 KiB that are allowed.
+#: The size of a record's metadata in characters; 4 KiB are allowed.
 _META = 4_000
 _GROWING_TIME = 60.0
 
 
 class _Turns:
-    """Requests that activate a license's single place, with as much in the record as goes into it, and give
-    it up, in turn.
+    """Alternating requests that activate a license's single place, with as much metadata as possible, and
+    deactivate it.
     """
 
     def __init__(self, stranger: Stranger) -> None:
@@ -32,12 +32,12 @@ class _Turns:
 
 
 async def change_in_turn(stranger: Stranger) -> None:
-    """Activate and give up the license's single place, over and over."""
+    """Repeatedly activate and deactivate the license's single place."""
     await stranger.all_the_time(_GROWN_OVER, _Turns(stranger))
 
 
 async def grow(stranger: Stranger, records: int = _GROWN) -> None:
-    """Give the license a long history: so many records, or as many as the server allows."""
+    """Give the license a long history: this many records, or as many as the server allows."""
     request = _Turns(stranger)
     taken, refusals = itertools.count(1), itertools.count(1)
     is_over = asyncio.Event()
@@ -60,7 +60,7 @@ async def grow(stranger: Stranger, records: int = _GROWN) -> None:
 
 
 async def _validate_grown(stranger: Stranger) -> None:
-    """40 validations at once, then 400 bytes of requests a second: five."""
+    """Validate 40 times at once, then five times per second: 400 bytes of requests per second."""
     request = get(f"{LICENSES}/validate/{stranger.target.single_key}")
 
     async def once() -> None:
@@ -72,7 +72,7 @@ async def _validate_grown(stranger: Stranger) -> None:
 
 
 async def _read_slowly(stranger: Stranger) -> None:
-    """Four connections that read 100 bytes of their answers every quarter of a second."""
+    """Read responses over four connections, 100 bytes every quarter of a second."""
     request = get(f"{LICENSES}/validate/{stranger.target.single_key}")
     loop = asyncio.get_running_loop()
 
@@ -81,7 +81,7 @@ async def _read_slowly(stranger: Stranger) -> None:
             with suppress(OSError, TimeoutError), quiet_socket(stranger.address) as sock:
                 async with asyncio.timeout(stranger.left):
                     await loop.sock_connect(sock, stranger.target.server)
-                    # Several: the next answer is begun when the system has taken the last one.
+                    # Pipeline several: the server starts the next response once the last is buffered.
                     await loop.sock_sendall(sock, request * 4)
                     stranger.outcomes["connected"] += 1
                     while await loop.sock_recv(sock, 100):
@@ -93,7 +93,7 @@ async def _read_slowly(stranger: Stranger) -> None:
 
 
 async def _give_up_everything(stranger: Stranger) -> None:
-    """Ten times a second: take the place, and give up every place."""
+    """Ten times per second, activate the place and deactivate all places."""
     request = _Turns(stranger)
     async with stranger.connection() as connection:
         async for _ in stranger.at_a_rate(20):
@@ -101,7 +101,7 @@ async def _give_up_everything(stranger: Stranger) -> None:
 
 
 async def _change_patiently(stranger: Stranger) -> None:
-    """120 changes a minute."""
+    """Make 120 changes per minute."""
     request = _Turns(stranger)
     async with stranger.connection() as connection:
         async for _ in stranger.at_a_rate(2):
@@ -109,7 +109,7 @@ async def _change_patiently(stranger: Stranger) -> None:
 
 
 async def _be_refused(stranger: Stranger) -> None:
-    """Activations of a license without a free place, each with an Idempotency-Key of its own."""
+    """Activate a license without a free place, each time with a new Idempotency-Key."""
     path = f"{LICENSES}/activate/{stranger.target.full_key}"
 
     def request() -> bytes:

@@ -1,4 +1,4 @@
-"""A caller who does nothing wrong: a validation every 50 ms, and a change every second."""
+"""An honest caller: a validation every 50 ms, and a change every second."""
 
 import asyncio
 import statistics
@@ -10,15 +10,15 @@ from tools.attacks.wire import LICENSES, Connection, NotAnswered, Target, get
 
 ADDRESS = "127.0.0.2"
 _EVERY, _CHANGE_EVERY = 0.05, 1.0
-#: A caller gives up after so many seconds, unless it is more patient.
+#: The default timeout of a caller, in seconds.
 TIMEOUT = 2.0
-#: Kept alive, used in turn: a call whose predecessor still waits goes over another one.
+#: The size of the connection pool: a call never waits for its predecessor.
 _CONNECTIONS = 8
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """``failed`` is whatever was not answered 200 in time. Times count from the moment at which a call was
-    due; a call that failed took as long as the caller waits, or longer.
+    """The results. ``failed`` counts calls without a 200 response in time. Times are measured from when a
+    call was due; that of a failed call is at least the timeout.
     """
 
     calls: int
@@ -30,7 +30,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Honest:
-    """The caller, with the outcomes of its calls so far."""
+    """The caller, and the outcomes of its calls so far."""
 
     def __init__(self, target: Target, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
@@ -42,13 +42,13 @@ class Honest:
         self._failed = self._changes = self._changes_failed = 0
 
     async def prepare(self) -> None:
-        """Connect, and be answered once over each connection."""
+        """Open the connections, and make a call over each."""
         for one in self._connections:
             await one.ask(self._validate, self._timeout)
         await self._for_changes.ask(self._change, self._timeout)
 
     async def call(self, seconds: float) -> Figures:
-        """Call for so long."""
+        """Make calls for this long."""
         free: asyncio.Queue[Connection] = asyncio.Queue()
         for one in self._connections:
             free.put_nowait(one)
@@ -62,7 +62,7 @@ class Honest:
         return self._figures()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for one in (*self._connections, self._for_changes):
             one.close()
 

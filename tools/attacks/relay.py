@@ -1,6 +1,6 @@
-"""A relay between a program and its server, which asks something else and hands over what is signed.
+"""A relay between a program and its server that alters requests and returns the signed responses.
 
-It has no key of the server. The program's nonce stays in each request, so that the answer has it.
+It has no signing key. It keeps the program's nonce in the request, so that the response contains it.
 """
 
 import json
@@ -16,18 +16,18 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Request(NamedTuple):
-    """A call of a program: its path below /v3/, and what it has."""
+    """A program's call: the path below /v3/, body and headers."""
 
     operation: str
     body: bytes
     headers: dict[str, str]
 
     def with_members(self, **members: Any) -> "Request":
-        """The same question with other members in its body."""
+        """The same request with other members in its body."""
         return self._replace(body=json.dumps(json.loads(self.body) | members).encode())
 
     def with_headers(self, **headers: str) -> "Request":
-        """The same question with other headers."""
+        """The same request with other headers."""
         return self._replace(headers=self.headers | headers)
 
 
@@ -35,8 +35,8 @@ Alter = Callable[[Request], Request]
 
 
 def alterations(other_key: str, other_token: str) -> dict[str, Alter]:
-    """What the relay asks instead, by name. ``other_key`` is a good license key of the same product, and
-    ``other_token`` that of an API key for another product.
+    """The alterations of requests, by name. ``other_key`` is a valid license key of the same product,
+    ``other_token`` the token of an API key for another product.
     """
     return {
         "unaltered": lambda request: request,
@@ -69,8 +69,8 @@ def _as_form(request: Request) -> Request:
 
 
 class Relay(ThreadingHTTPServer):
-    """Altered by the number in the first word of a path: see ``url_of``. ``signed`` has, by alteration, the
-    claims of every signed answer that it handed over, and ``refused`` the statuses of the others.
+    """The relay. The first segment of a path selects the alteration, see ``url_of``. ``handed`` has, by
+    alteration, the status and content type of each response that was returned.
     """
 
     daemon_threads = True
@@ -83,11 +83,11 @@ class Relay(ThreadingHTTPServer):
         self.handed: dict[str, list[tuple[int, str]]] = {name: [] for name in alter}
 
     def url_of(self, name: str) -> str:
-        """The address at which this alteration is made."""
+        """The URL that selects this alteration."""
         return f"http://127.0.0.1:{self.server_address[1]}/{self.names.index(name)}"
 
     def signed(self, name: str) -> int:
-        """How many signed answers to altered questions were handed over."""
+        """The number of signed responses to requests with this alteration."""
         return sum(kind.startswith("application/jwt") for _, kind in self.handed[name])
 
 
@@ -125,12 +125,12 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def relay(server_url: str, alter: dict[str, Alter]) -> Iterator[Relay]:
-    """A relay to the server that runs meanwhile."""
+    """Run a relay to the server during the block."""
     with Relay(server_url, alter) as running:
         thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()

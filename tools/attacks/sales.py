@@ -1,5 +1,5 @@
-"""Attacks on the addresses that shops and customers use: each has an honest shop beside it, which tells of a
-sale every half a second, and for the portal an honest customer.
+"""Attacks on the addresses that shops and customers use. During each, an honest shop reports a sale every
+half second, and during those on the portal, an honest customer signs in.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from tools.attacks.stranger import Attack, Stranger
 from tools.attacks.wire import Connection, NotAnswered, get, post
 
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
-#: The largest body that a shop may send, and the size of a usual order: larger than what is read at once.
+#: The maximum body size for shops, and the size of a typical order, which takes more than one read.
 _LARGEST, _ORDER = 512 * 1024, 6_000
-#: Connections with bodies that do not end, from one address.
+#: The number of connections with incomplete bodies, from one address.
 _SLOW = 150
 _PATIENCE = 30.0
 _COOKIE = re.compile(r"(?:__Host-)?keywright-portal=[^;]+")
@@ -82,7 +82,7 @@ def _beside_a_shop(strike: Strike) -> Strike:
 
 
 async def _forge(stranger: Stranger) -> None:
-    """16 connections forge signatures of every shop, as fast as they are answered."""
+    """Send forged signatures of all kinds of shops over 16 connections, at full speed."""
     path, body = stranger.target.shop_path, _sale(_ORDER)
     forged = (
         *(_signed(path, new_secret(), body) for _ in range(20)),
@@ -93,7 +93,7 @@ async def _forge(stranger: Stranger) -> None:
 
 
 async def _send_large_events(stranger: Stranger) -> None:
-    """Ten forged events a second: as large as they may be, and larger."""
+    """Send ten forged events per second, of the maximum size and larger."""
     path = stranger.target.shop_path
     sizes = itertools.cycle([_LARGEST - 1_000, 2 * _LARGEST])
     bodies: Iterator[bytes] = (_sale(size) for size in sizes)
@@ -106,8 +106,8 @@ async def _send_large_events(stranger: Stranger) -> None:
 
 
 async def _send_slowly(stranger: Stranger) -> None:
-    """150 connections send all of a body but its end, and wait: large ones fill what there is, small ones the
-    rest.
+    """Send all but the end of a body over 150 connections, and wait. Large and small bodies together fill any
+    limit.
     """
     path = stranger.target.shop_path
     sizes = (_LARGEST - 1_000, _LARGEST // 10, _ORDER)
@@ -128,14 +128,14 @@ async def _send_slowly(stranger: Stranger) -> None:
 
 
 class _Form(NamedTuple):
-    """What sending a form of the portal takes."""
+    """What is needed to send a form of the portal."""
 
     cookie: str
     csrf_token: str
 
 
 async def _open_portal(connection: Connection) -> _Form | None:
-    """The first page; None when it did not come."""
+    """Get the first page; None if there is no response."""
     with suppress(NotAnswered):
         page = await connection.ask(get("/portal"), _PATIENCE)
         cookie = _COOKIE.search(page.headers.get("set-cookie", ""))
@@ -151,7 +151,7 @@ def _ask_to_sign_in(form: _Form, email: str) -> bytes:
 
 
 async def _come_back(stranger: Stranger) -> None:
-    """The honest customer, who asks for a code every second."""
+    """Request a code every second, as an honest customer."""
     async for number in stranger.at_a_rate(1):
         async with stranger.connection(honest.ADDRESS) as connection:
             form = await _open_portal(connection)
@@ -163,7 +163,7 @@ async def _come_back(stranger: Stranger) -> None:
 
 
 async def _ask_for_codes(stranger: Stranger) -> None:
-    """16 connections ask for sign-in codes of ever other addresses, as fast as they are answered."""
+    """Request sign-in codes for changing e-mail addresses over 16 connections, at full speed."""
     async with stranger.connection() as connection:
         form = await _open_portal(connection)
     if form is None:
@@ -177,8 +177,8 @@ async def _ask_for_codes(stranger: Stranger) -> None:
 
 
 async def _ask_in_a_name(stranger: Stranger) -> None:
-    """35 times a second, from changing addresses: ask for a code in the name of the shop's buyer, guess one,
-    and try the link of what was asked for.
+    """35 times per second, from changing addresses: request a code as the shop's buyer; with every seventh,
+    also guess the code and the link.
     """
     async with stranger.connection() as connection:
         form = await _open_portal(connection)

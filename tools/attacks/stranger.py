@@ -1,4 +1,4 @@
-"""A caller who attacks, and counts what it is answered."""
+"""An attacker that counts the responses."""
 
 import asyncio
 from collections import Counter
@@ -9,44 +9,44 @@ from typing import Any, NamedTuple
 from tools.attacks.wire import Answer, Connection, NotAnswered, Target
 
 ADDRESS = "127.0.0.3"
-#: A stranger waits so long for an answer, in seconds.
+#: The timeout for a response, in seconds.
 _TIMEOUT = 10.0
 
 
 class Stranger:
-    """An attacker with so many seconds from ``begin`` on, at ``address``."""
+    """An attacker that runs for ``seconds`` from ``begin`` on, from this address."""
 
     def __init__(self, target: Target, seconds: float, address: str = ADDRESS) -> None:
         self.target = target
         self.seconds = seconds
         self.address = address
-        #: How often it was answered with each status, and other outcomes in words.
+        #: The number of responses by status, and of other outcomes by description.
         self.outcomes: Counter[str] = Counter()
-        #: Bytes of the largest answer's body.
+        #: The size of the largest response body, in bytes.
         self.largest = 0
         self._ends_at = monotonic() + seconds
 
     def begin(self) -> None:
-        """The time runs from now on; nothing has been answered."""
+        """Start the time, and reset the outcomes."""
         self.outcomes.clear()
         self._ends_at = monotonic() + self.seconds
 
     @property
     def left(self) -> float:
-        """Seconds until the attack is over, at least 0."""
+        """The seconds until the attack is over, at least 0."""
         return max(0.0, self._ends_at - monotonic())
 
     def connection(self, address: str | None = None) -> Connection:
-        """A new connection, not opened yet, from this address or the stranger's."""
+        """Create a connection, not yet opened, from this address or the attacker's."""
         return Connection(self.target.server, address or self.address)
 
     async def ask(self, connection: Connection, request: bytes) -> Answer | None:
-        """Ask and count; None when there was no answer in time."""
+        """Send a request and count the response; None if there is none in time."""
         try:
             answer = await connection.ask(request, _TIMEOUT)
         except NotAnswered:
             self.outcomes["not answered"] += 1
-            # Where connections are refused, nothing else would make the loop wait.
+            # Yield to the event loop: refused connections fail immediately.
             await asyncio.sleep(0.01)
             return None
         self.outcomes[str(answer.status)] += 1
@@ -54,7 +54,7 @@ class Stranger:
         return answer
 
     async def at_a_rate(self, per_second: float) -> AsyncIterator[int]:
-        """Numbers from 0, so many a second, until the attack is over."""
+        """Yield numbers from 0 at this rate until the attack is over."""
         began, number = monotonic(), 0
         while self.left:
             yield number
@@ -62,7 +62,7 @@ class Stranger:
             await asyncio.sleep(min(self.left, max(0.0, began + number / per_second - monotonic())))
 
     async def all_the_time(self, connections: int, request: Callable[[], bytes]) -> None:
-        """Ask as fast as answers come, over so many connections, until the attack is over."""
+        """Send requests at full speed over this many connections until the attack is over."""
 
         async def over_one() -> None:
             async with self.connection() as connection:
@@ -72,14 +72,14 @@ class Stranger:
         await asyncio.gather(*(over_one() for _ in range(connections)))
 
     async def without_waiting(self, per_second: float, request: Callable[[int], Awaitable[object]]) -> None:
-        """Begin so many requests a second, whether or not earlier ones were answered."""
+        """Start requests at this rate, without waiting for earlier responses."""
         async with asyncio.TaskGroup() as begun:
             async for number in self.at_a_rate(per_second):
                 begun.create_task(_awaited(request(number)))
 
 
 class Attack(NamedTuple):
-    """``strike`` goes on until the stranger's time is over. ``prepare``, before, is not measured."""
+    """An attack: ``strike`` runs until the attacker's time is over; ``prepare`` runs before, unmeasured."""
 
     title: str
     strike: Callable[[Stranger], Coroutine[Any, Any, None]]

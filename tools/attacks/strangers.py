@@ -1,4 +1,4 @@
-"""Attacks by callers who have nothing: on what the server does before it knows who calls."""
+"""Attacks by callers without credentials, on the server's work before authentication."""
 
 import asyncio
 import base64
@@ -20,10 +20,10 @@ _HEADERS = 32_000
 _BODY = 1024 * 1024
 _STYLE = re.compile(r'href="(/admin/static/admin[^"]+css)"')
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
-#: The cookie that ties forms to a browser, and that of a browser in which the user has signed in before.
+#: The cookie that ties forms to a browser, and that of a browser known from an earlier sign-in.
 _COOKIE, _KNOWN = re.compile(r"keywright=[^;]+"), re.compile(r"keywright-known=[^;]+")
 _BROWSER_PATIENCE = 30.0
-#: More than a process may open by default (1,024 descriptors), and their addresses.
+#: More connections than a process may open by default (1,024 descriptors), and their number per address.
 _IDLE, _IDLE_PER_ADDRESS = 2_000, 50
 
 
@@ -31,7 +31,7 @@ _DOWNLOADS = 64
 
 
 async def _send_cookies(stranger: Stranger) -> None:
-    """16 kB a second: a GET with 32 kB of backslashes in a quoted cookie, every two seconds."""
+    """Send a GET with 32 kB of backslashes in a quoted cookie every two seconds: 16 kB per second."""
     request = get("/admin/sign-in", 'Cookie: keywright="' + "\\" * _HEADERS + '"')
 
     async def once() -> None:
@@ -43,7 +43,7 @@ async def _send_cookies(stranger: Stranger) -> None:
 
 def _large_bodies(stranger: Stranger) -> Iterator[bytes]:
     path = f"{LICENSES}/activate/{stranger.target.full_key}"
-    # 20 deep: no deeper than is allowed. Everything else is made to take long, too.
+    # Nested 20 levels deep, the maximum allowed. The form is also slow to parse.
     nested = b'{"a":[' + b"%b%b," % (b"[" * 18, b"]" * 18) * (_BODY // 37 - 1) + b"[]]}"
     form = b"a=%41&" * 999 + b"b=" + b"%41" * (_BODY // 3 - 3_000)
     return itertools.cycle(
@@ -55,7 +55,7 @@ def _large_bodies(stranger: Stranger) -> Iterator[bytes]:
 
 
 async def _send_large_bodies(stranger: Stranger) -> None:
-    """Five bodies of 1 MiB a second: nested JSON and forms."""
+    """Send five bodies of 1 MiB per second: nested JSON and forms."""
     bodies = _large_bodies(stranger)
 
     async def once(_: int) -> None:
@@ -66,7 +66,7 @@ async def _send_large_bodies(stranger: Stranger) -> None:
 
 
 async def _never_read(stranger: Stranger) -> None:
-    """200 connections ask for 2 MB each, and read nothing."""
+    """Request 2 MB over each of 200 connections, and read nothing."""
     loop = asyncio.get_running_loop()
     async with stranger.connection() as connection:
         page = await stranger.ask(connection, get("/admin/sign-in"))
@@ -84,7 +84,7 @@ async def _never_read(stranger: Stranger) -> None:
 
 
 async def _be_idle(stranger: Stranger) -> None:
-    """As many connections as the server lets in, from many addresses, with nothing asked."""
+    """Open as many idle connections as the server accepts, from many addresses."""
     connections = [
         stranger.connection(f"127.0.1.{number // _IDLE_PER_ADDRESS + 1}") for number in range(_IDLE)
     ]
@@ -99,7 +99,7 @@ async def _be_idle(stranger: Stranger) -> None:
                 stranger.outcomes["hung up on"] += 1
             except (OSError, TimeoutError):
                 connection.close()
-            # Not a flood of connections, only as many as there can be.
+            # Limit the rate: the attack is the number of connections, not a flood of new ones.
             await asyncio.sleep(min(stranger.left, 2))
 
     try:
@@ -114,12 +114,12 @@ def _unknown_key() -> bytes:
 
 
 async def _guess_keys(stranger: Stranger) -> None:
-    """250 connections guess license keys, as fast as they are answered."""
+    """Guess license keys over 250 connections, at full speed."""
     await stranger.all_the_time(250, _unknown_key)
 
 
 async def _guess_credentials(stranger: Stranger) -> None:
-    """250 connections guess API keys, half of them under another spelling of the parameter's name."""
+    """Guess API keys over 250 connections, half of them with an encoded parameter name."""
     is_odd = itertools.cycle([False, True])
 
     def request() -> bytes:
@@ -133,7 +133,7 @@ async def _guess_credentials(stranger: Stranger) -> None:
 
 
 async def _share_the_address(stranger: Stranger) -> None:
-    """At the honest caller's address: 700 unknown keys at once, then 20 a second."""
+    """From the honest caller's address, send 700 unknown keys at once, then 20 per second."""
 
     async def once(connection: Connection) -> None:
         await stranger.ask(connection, _unknown_key())
@@ -150,14 +150,14 @@ async def _share_the_address(stranger: Stranger) -> None:
 
 
 class _Form(NamedTuple):
-    """What sending a form of the pages takes."""
+    """What is needed to send a form of the pages."""
 
     cookie: str
     csrf_token: str
 
 
 async def _form(stranger: Stranger, address: str) -> _Form | None:
-    """The sign-in form, or None when it did not come."""
+    """Get the sign-in form; None if there is no response."""
     with suppress(NotAnswered):
         async with stranger.connection(address) as connection:
             page = await connection.ask(get("/admin/sign-in"), _BROWSER_PATIENCE)
@@ -175,7 +175,7 @@ def _sign_in(form: _Form, name: str, password: str, known: str = "") -> bytes:
 
 
 async def _signed_in(stranger: Stranger, known: str = "") -> str | None:
-    """Sign in as an honest user; returns the cookie by which the browser is known, None when refused."""
+    """Sign in as an honest user; return the cookie that makes the browser known, None if refused."""
     form = await _form(stranger, honest.ADDRESS)
     if form is None:
         return None
@@ -189,7 +189,9 @@ async def _signed_in(stranger: Stranger, known: str = "") -> str | None:
 
 
 async def _guess_passwords(stranger: Stranger) -> None:
-    """15 wrong passwords a second from changing addresses, while a known browser signs in every second."""
+    """Try 15 wrong passwords per second from changing addresses, while a known browser signs in
+    every second.
+    """
     known, form = await _signed_in(stranger), await _form(stranger, stranger.address)
     if known is None or form is None:
         stranger.outcomes["no sign-in form"] += 1
@@ -212,7 +214,7 @@ async def _guess_passwords(stranger: Stranger) -> None:
 
 
 async def _download_slowly(stranger: Stranger) -> None:
-    """64 downloads of an open product, from 16 addresses, each read at 400 bytes/s."""
+    """Download a public product 64 times, from 16 addresses, each at 400 bytes/s."""
     loop = asyncio.get_running_loop()
     request = get(stranger.target.download)
 
@@ -252,7 +254,7 @@ def _forged_address() -> bytes:
 
 
 def _at_full_speed(request: Callable[[], bytes]) -> Callable[[Stranger], Coroutine[Any, Any, None]]:
-    """16 connections ask as fast as they are answered."""
+    """Send requests over 16 connections, at full speed."""
 
     async def strike(stranger: Stranger) -> None:
         await stranger.all_the_time(16, request)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as an attacker needs it: any bytes, from any address of this machine."""
+"""An HTTP/1.1 client for attackers: sends any bytes, from any address of this machine."""
 
 import asyncio
 import ipaddress
@@ -10,17 +10,17 @@ from typing import NamedTuple, Self
 import msgspec
 
 LICENSES = "/wp-json/lmfwc/v2/licenses"
-#: The port that a connection comes from; the system chooses.
+#: Let the system choose the source port.
 _ANY = 0
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A server on this machine, and what is in it for its honest callers and their attackers."""
+    """A server on this machine, and data in it for honest callers and attackers."""
 
     port: int
-    #: License keys: validated, and activated without a limit, by the honest caller; one with a single free
-    #: place; one whose only place is taken.
+    #: License keys: one that the honest caller validates; one without a limit that it activates; one with a
+    #: single free place; one whose only place is taken.
     honest_key: str
     changed_key: str
     single_key: str
@@ -28,10 +28,10 @@ class Target(msgspec.Struct, frozen=True):
     #: A user of the administration pages.
     name: str
     password: str
-    #: A connection to a shop, and its secret.
+    #: The path for a shop's events, and their secret.
     shop_path: str
     shop_secret: str
-    #: ``Authorization`` of an API key that may read what is about one product.
+    #: The ``Authorization`` header of an API key with read permission for one product.
     reader: str = ""
     #: The path of a large download.
     download: str = ""
@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def server(self) -> tuple[str, int]:
-        """Its host and port."""
+        """The host and port."""
         return self.host, self.port
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Answer(NamedTuple):
-    """A complete answer. Names of headers are in lower case; the values of a repeated one are joined."""
+    """A complete response. Header names are in lower case; values of a repeated header are joined."""
 
     status: int
     headers: Mapping[str, str]
@@ -56,11 +56,11 @@ class Answer(NamedTuple):
 
 
 class NotAnswered(Exception):
-    """The connection was refused or ended, or the answer did not come in time."""
+    """The connection was refused or closed, or the response timed out."""
 
 
 class Connection:
-    """A connection that is opened when it is needed, kept alive, and opened again after a failure."""
+    """A connection that is opened on demand, kept alive, and reopened after a failure."""
 
     def __init__(self, server: tuple[str, int], address: str) -> None:
         self._server = server
@@ -76,25 +76,25 @@ class Connection:
         self.close()
 
     async def open(self) -> None:
-        """Connect, unless it is connected. Raises ``OSError``."""
+        """Connect, unless already connected. Raises ``OSError``."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._server, local_addr=(self._address, _ANY))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
     async def wait_until_closed(self) -> None:
-        """Return when the server hangs up, and be closed then; what it sends is thrown away."""
+        """Wait until the server closes the connection, discarding what it sends; then close it."""
         assert self._streams is not None
         while await self._streams[0].read(65536):
             pass
         self.close()
 
     async def ask(self, request: bytes, timeout: float) -> Answer:
-        """Send a request and read its answer. Raises ``NotAnswered`` after so many seconds."""
+        """Send a request and read its response. Raises ``NotAnswered`` on failure or timeout."""
         try:
             async with asyncio.timeout(timeout):
                 await self.open()
@@ -113,18 +113,18 @@ class Connection:
 
 
 def get(path: str, *headers: str) -> bytes:
-    """A GET request of this path."""
+    """Build a GET request."""
     return _head("GET", path, headers) + b"\r\n"
 
 
 def post(path: str, kind: str, body: bytes, *headers: str) -> bytes:
-    """A POST request with this body; ``kind`` is its media type."""
+    """Build a POST request; ``kind`` is the media type of the body."""
     more = (*headers, f"Content-Type: {kind}", f"Content-Length: {len(body)}")
     return _head("POST", path, more) + b"\r\n" + body
 
 
 def quiet_socket(address: str) -> socket.socket:
-    """A socket that is not connected yet, and takes as little unread as the system allows."""
+    """Create an unconnected socket with the smallest possible receive buffer."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     sock.setblocking(False)
