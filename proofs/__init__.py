@@ -1,1 +1,1 @@
-"""The long forms of Keywright's promises, and the page that says what they have found."""
+"""The long forms of Keywright's promises, and the page with their results."""

@@ -1,4 +1,4 @@
-"""Hold every promise to its word: ``python -m proofs``."""
+"""Run the long forms of promises: ``python -m proofs``."""
 
 import signal
 from functools import partial
@@ -16,8 +16,8 @@ from proofs.reach import find_changes, find_commit
 from proofs.run import run
 
 _HELP = (
-    "Run the long form of every promise of docs/explanation/never-wrong.md, and write that page from what "
-    "was found. Status 1 when one was not kept."
+    "Run the long form of all promises in docs/explanation/never-wrong.md, and generate that page from the "
+    "results. Exits with status 1 if a promise was not kept."
 )
 
 _progress = Console(stderr=True, highlight=False)
@@ -33,7 +33,7 @@ def _chosen(text: str | None) -> list[Promise]:
     signs = text.upper().replace(" ", "").split(",")
     unknown = sorted(set(signs) - {one.sign for one in PROMISES})
     if unknown:
-        raise typer.BadParameter(f"there is no {', '.join(unknown)}", param_hint="--only")
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}", param_hint="--only")
     return [one for one in PROMISES if one.sign in signs]
 
 
@@ -42,13 +42,13 @@ def prove(
     only: Annotated[str | None, typer.Option(metavar="R1,…", help="Only these promises.")] = None,
     part: Annotated[
         float,
-        typer.Option(metavar="P", min=0.0001, max=1.0, help="This part of each; parts add up to 1, all."),
+        typer.Option(metavar="P", min=0.0001, max=1.0, help="Only this share of each; shares add up to 1."),
     ] = 1.0,
     is_page_only: Annotated[
-        bool, typer.Option("--page", help="Run nothing; write the page from the results that are there.")
+        bool, typer.Option("--page", help="Run nothing; generate the page from the stored results.")
     ] = False,
 ) -> None:
-    """Run them one after the other; a result is kept as soon as it is there."""
+    """Run the promises one after another, and store each result immediately."""
     chosen = _chosen(only)
     for promise in [] if is_page_only else chosen:
         _say(f"{promise.sign}: {promise.title}")
@@ -62,12 +62,12 @@ def prove(
 
 
 def _counts(promise: Promise, earlier: results.Run) -> bool:
-    """Whether an earlier run adds to one of today's code: it ran through the same."""
+    """Whether an earlier run counts for the current code: the files that it used have not changed."""
     return find_changes(promise, earlier.commit).changed == 0
 
 
 def _write_page() -> None:
-    """Write the page, after counting what has changed since the last runs."""
+    """Count the changes since the last runs, and generate the page."""
     found = results.load()
     run_once = [one for one in PROMISES if one.sign in found]
     since = {one.sign: find_changes(one, found[one.sign].runs[-1].commit) for one in run_once}
@@ -78,7 +78,7 @@ def _write_page() -> None:
 
 def _show(chosen: list[Promise], found: dict[str, results.Result]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "promise", "wanted", "long runs", "of it"):
+    for name in ("", "promise", "wanted", "long runs", "share"):
         table.add_column(name, overflow="fold")
     for one in chosen:
         result = found.get(one.sign)
@@ -92,7 +92,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def main() -> None:
-    """Run the proofs; Ctrl-C and SIGTERM end them with everything that they started."""
+    """Run the proofs; Ctrl-C and SIGTERM stop them and everything they started."""
     signal.signal(signal.SIGTERM, _stop)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(help=_HELP)(prove)

@@ -1,8 +1,8 @@
-"""Which statements and branches the tests run: ``python -m proofs.coverage``.
+"""Measure statement and branch coverage: ``python -m proofs.coverage``.
 
-Of the modules of R18 (proofs/modules.py) the tests that answer for them, on SQLite, must leave nothing out.
-The rest of the domain is measured with tests/unit, tests/storage and the tests of the desk, on both
-databases, and reported.
+The tests assigned to the modules of R18 (proofs/modules.py) must cover them completely, on SQLite. The rest
+of the domain is measured with tests/unit, tests/storage and the tests of the desk, on both databases, and
+only reported.
 """
 
 import json
@@ -23,7 +23,7 @@ from rich.table import Table
 from proofs.modules import ON_SQLITE, ROOT, TESTS, source_of
 from tests.proving import record
 
-#: What else decides; nothing is asked of it here.
+#: Other modules with decisions, for which no coverage is required.
 OTHERS = (
     "core.parsing",
     "licensing.unit_of_work",
@@ -31,7 +31,7 @@ OTHERS = (
     "engine.executor",
     "provisioning.policies.handlers",
 )
-#: Sequences of commands run no line that single ones do not, and take longest.
+#: Omits sequences of commands, which take longest and cover no line that single commands do not.
 QUICK_TESTS = (
     *(test for tests in TESTS.values() for test in tests if "over_time" not in test),
     *ON_SQLITE,
@@ -41,34 +41,35 @@ ALL_TESTS = (
     "tests/storage",
     *TESTS["engine.desk"],
     "tests/concurrency/test_desk_afar.py",
-    # It measures coverage itself; and the results of a proof that is not over yet.
+    # The first measures coverage itself; the second checks the results of proofs, and this one is still
+    # running.
     "--ignore=tests/unit/test_proof_tools.py",
     "--ignore=tests/unit/test_proofs.py",
 )
-#: A measurement does not run inside another one.
+#: Environment variables to remove, so that a measurement is independent of one that it runs in.
 _FOREIGN = ("COVERAGE_", "COV_", "PYTEST_", "PROOFS_FILE", "LONG_PROOFS")
 
 
 class Covered(NamedTuple):
-    """Of a module: how many statements and branches it has, and how many of them no test runs."""
+    """A module's coverage: its statements and branches, and how many of each no test runs."""
 
     statements: int
     statements_left: int
     branches: int
     branches_left: int
-    #: Statements that are not counted because a comment or the settings say so.
+    #: Statements excluded by a comment or the settings.
     excluded: int
-    #: Line numbers.
+    #: The numbers of lines that are not covered completely.
     left: list[int]
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is run, and nothing was left out of the counting."""
+        """Whether everything is covered, and nothing excluded."""
         return not (self.statements_left or self.branches_left or self.excluded)
 
 
 def run(tests: Sequence[str] = ALL_TESTS, modules: Collection[str] = (*TESTS, *OTHERS)) -> dict[str, Covered]:
-    """What these tests run of each module. Raises ``RuntimeError`` when one of them fails."""
+    """Measure the coverage of each module by these tests. Raises ``RuntimeError`` if a test fails."""
     with tempfile.TemporaryDirectory(prefix="keywright-coverage-") as name:
         folder = Path(name)
         environment = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
@@ -83,7 +84,7 @@ def run(tests: Sequence[str] = ALL_TESTS, modules: Collection[str] = (*TESTS, *O
 
 
 def _write_settings(path: Path, modules: Iterable[str]) -> Path:
-    """Settings as in pyproject.toml, for these modules alone: to follow all others takes twice as long."""
+    """Write settings as in pyproject.toml, but only for these modules: tracing all takes twice as long."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         ours = tomllib.load(file)["tool"]["coverage"]
     run = {name: value for name, value in ours["run"].items() if name != "source_pkgs"}
@@ -99,12 +100,12 @@ def _write_settings(path: Path, modules: Iterable[str]) -> Path:
 
 
 def is_right(found: Mapping[str, Covered]) -> bool:
-    """Whether the modules of R18 are run whole."""
+    """Whether the modules of R18 are covered completely."""
     return all(one.is_whole for module, one in found.items() if module in TESTS)
 
 
 def write_down(found: Mapping[str, Covered], part: str = "branch coverage") -> None:
-    """Record what was found of the modules of R18."""
+    """Record the coverage of the modules of R18."""
     ours = [one for module, one in found.items() if module in TESTS]
     counted = {
         "modules": len(ours),
@@ -166,7 +167,7 @@ def _stop(*_: object) -> NoReturn:
 
 
 def main() -> None:
-    """Measure; status 1 when a module of R18 is not run whole."""
+    """Measure; exit with status 1 if a module of R18 is not covered completely."""
     signal.signal(signal.SIGTERM, _stop)
     found = run(QUICK_TESTS, TESTS) | run(ALL_TESTS, OTHERS)
     _show(found)

@@ -1,4 +1,4 @@
-"""The drill as a proof: ``python -m proofs.drilled``. Runs the wanted part of 50 failovers."""
+"""The drill as a proof: ``python -m proofs.drilled``. Runs the requested share of 50 failovers."""
 
 import subprocess
 import sys
@@ -11,13 +11,13 @@ from drill.outages import percentile
 from drill.report import Report
 from tests.proving import PART, record, size
 
-#: Faults of each kind: what the whole asks for, with every kind that this machine can do.
+#: Faults of each kind in the whole proof, if this machine supports all kinds.
 _ROUNDS = 13
 _CONTROL_ROUNDS = 1
 
 
 def main() -> None:
-    """Drill with synchronous replication, and then without; status 1 when anything is not as it must be."""
+    """Drill with synchronous replication, and then without; exit with status 1 if a drill fails."""
     with tempfile.TemporaryDirectory(prefix="keywright-drilled-") as name:
         folder = Path(name)
         done = _drill(folder / "synchronous", "--rounds", str(size(1, _ROUNDS)))

@@ -1,4 +1,4 @@
-"""Figures of the long runs that are above their bounds, and the reasons that are known."""
+"""Figures of the long runs that exceed their bounds, and the known reasons."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,9 @@ FILE = Path(__file__).with_name("misses.toml")
 
 
 class Name(NamedTuple):
-    """A figure of one run. A new run has a new commit, so an old reason does not explain a new miss."""
+    """Identifies a figure of one run. It includes the commit, so that an old reason does not explain a new
+    miss.
+    """
 
     promise: str
     part: str
@@ -21,7 +23,7 @@ class Name(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A figure, and the highest value that it should have had."""
+    """A figure, and the bound that it exceeds."""
 
     name: Name
     value: float
@@ -32,7 +34,7 @@ Reasons = Mapping[Name, str]
 
 
 def find_misses(promise: Promise, result: Result) -> Iterator[Miss]:
-    """Yield each figure above its bound; controls have no bounds."""
+    """Yield the figures above their bounds; controls have no bounds."""
     for run, record in ((one, record) for one in result.runs for record in one.records):
         for figure, value in {} if record.is_control else record.figures.items():
             highest = promise.bound_of(figure, record.part)
@@ -41,6 +43,6 @@ def find_misses(promise: Promise, result: Result) -> Iterator[Miss]:
 
 
 def load_reasons(file: Path = FILE) -> Reasons:
-    """Read the reasons that were written down."""
+    """Load the documented reasons."""
     entries = tomllib.loads(file.read_text(encoding="utf-8"))["miss"]
     return {Name(*(one[field] for field in Name._fields)): one["reason"] for one in entries}

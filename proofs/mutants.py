@@ -1,11 +1,10 @@
-"""Mutants: a module with one small fault in it, which its tests should notice.
+"""Generate mutants: a module with one small fault in it, which its tests should notice.
 
-The faults are those that mutmut 3.8 knows (all 1,120 that it finds in the six modules of R18 are among the
-1,388 here), and some more: conditions that hold always or never, results and statements left out, entries
-dropped from tables. Other than by mutmut they are really made everywhere: it changes the bodies of functions
-only, which is 795 of its 1,120 and not one in ``model``, but much of what ``errors``, ``model``, ``keys`` and
-``licensing`` promise stands outside of functions: codes, numbers of the wire format, limits, tables of who
-decides what.
+The faults include those of mutmut 3.8 (all 1,120 that it finds in the six modules of R18 are among the 1,388
+here), and more: conditions that hold always or never, omitted results and statements, dropped table entries.
+Unlike mutmut, this also applies them outside of functions: mutmut only changes function bodies, which are 795
+of its 1,120, and none in ``model``. But much of what ``errors``, ``model``, ``keys`` and ``licensing``
+promise is outside of functions: codes, numbers of the wire format, limits, tables of handlers.
 """
 
 import ast
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: What each operator is mistaken for.
+#: The replacement of each operator.
 _MISTAKEN: dict[type[ast.AST], type[Any]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -41,14 +40,14 @@ _MISTAKEN: dict[type[ast.AST], type[Any]] = {
     ast.UAdd: ast.USub,
     ast.USub: ast.UAdd,
 }
-#: What an order is mistaken for besides: the one case, or all but the one, that shows its boundary.
+#: A second replacement of each ordering: equality, or inequality.
 _MISTAKEN_ORDERS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.NotEq,
     ast.LtE: ast.Eq,
     ast.Gt: ast.NotEq,
     ast.GtE: ast.Eq,
 }
-#: What each function or method is mistaken for.
+#: The replacement of each function or method.
 _MISTAKEN_NAMES = {
     one: other
     for pair in (
@@ -65,18 +64,18 @@ _MISTAKEN_NAMES = {
     )
     for one, other in (pair, pair[::-1])
 }
-#: Their arguments say what kind of thing something is; without them, nothing works at all.
+#: Functions whose arguments are not mutated: without them, nothing works at all.
 _LEFT_ALONE = {"len", "isinstance"}
 _BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-#: What is for readers and type checkers only; and decorators.
+#: Fields of nodes that only matter to readers and type checkers; and decorators.
 _NOT_RUN = ("annotation", "returns", "decorator_list", "format_spec")
 _NOTHING = ast.Constant(None)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module with one fault: ``was`` a statement, or the head of a block, in ``where``; it ``became``
-    another.
+    """A module with one fault: in ``where``, a statement or the head of a block ``was`` this and ``became``
+    that.
     """
 
     where: str
@@ -86,7 +85,7 @@ class Mutant:
 
 
 def mutants_of(source: str) -> list[Mutant]:
-    """Every mutant of a module, each once, in the order of the text."""
+    """Generate all mutants of a module, each once, in source order."""
     tree = ast.parse(source)
     found: dict[tuple[int, str], Mutant] = {}
     for place in _places(_Place(tree, "", (), 0)):
@@ -102,22 +101,22 @@ def mutants_of(source: str) -> list[Mutant]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A node, and the way to it from the module: through which node's which field, and the place there."""
+    """A node, and the path to it from the module: for each step, the node, its field, and the index in it."""
 
     node: Any
     where: str
     path: tuple[tuple[ast.AST, str, int | None], ...]
-    #: How far down the path its statement is.
+    #: The depth of its statement in the path.
     depth: int
 
     @property
     def statement(self) -> Any:
-        """What it belongs to."""
+        """The statement that the node belongs to."""
         return self.path[self.depth][0] if self.depth < len(self.path) else self.node
 
 
 def _places(place: _Place) -> Iterator[_Place]:
-    """Everything below that runs, in the order of the text."""
+    """Yield all nodes below that are executed, in source order."""
     if isinstance(place.node, _BLOCKS):
         place = replace(place, where=f"{place.where}.{place.node.name}".lstrip("."))
     if not isinstance(place.node, ast.Module):
@@ -133,7 +132,7 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 
 def _replaced(path: Sequence[tuple[ast.AST, str, int | None]], fault: ast.AST) -> Any:
-    """A copy of the path's first node that ends in the fault; it shares whatever did not change."""
+    """Copy the path's first node, with the fault at the path's end; unchanged nodes are shared."""
     for node, name, index in reversed(path):
         there = getattr(node, name)
         fault = _like(node, **{name: fault if index is None else _with(there, index, fault)})
@@ -141,14 +140,14 @@ def _replaced(path: Sequence[tuple[ast.AST, str, int | None]], fault: ast.AST) -
 
 
 def _is_read_only(node: ast.AST) -> bool:
-    """An import, or a docstring."""
+    """Whether the node is an import or a docstring."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _head(statement: ast.stmt) -> str:
-    """A statement as one line; of a block, what stands above it."""
+    """Format a statement as one line; for a block, only its head."""
     bare: Any = copy.copy(statement)
     for part in ("body", "orelse", "finalbody", "handlers", "decorator_list"):
         if isinstance(getattr(bare, part, None), list):
@@ -157,7 +156,7 @@ def _head(statement: ast.stmt) -> str:
 
 
 def _faults(place: _Place) -> Iterator[ast.AST]:
-    """What could stand by mistake in this place."""
+    """Yield the faulty replacements of a node."""
     make = _FAULTS.get(type(place.node))
     if make is not None:
         yield from make(place.node)
@@ -209,14 +208,14 @@ def _entries_dropped(node: ast.Dict) -> Iterator[ast.AST]:
 def _keywords_dropped(node: ast.ClassDef) -> Iterator[ast.AST]:
     is_child = any(ast.unparse(one) != "msgspec.Struct" for one in node.bases)
     for index, option in enumerate(node.keywords):
-        # A child has it from its parent.
+        # A child inherits the option from its parent.
         is_inherited = is_child and option.arg == "frozen"
         if not is_inherited and not _is_idle(node, option):
             yield _like(node, keywords=_without(node.keywords, index))
 
 
 def _is_idle(node: ast.AST, option: ast.AST) -> bool:
-    """Whether it is an option for the fields of a class that has none of its own."""
+    """Whether an option has no effect: it is for fields, and the class has none of its own."""
     match node, option:
         case ast.ClassDef(body=body), ast.keyword(arg="kw_only"):
             declared = (one for one in body if isinstance(one, ast.AnnAssign))
@@ -247,7 +246,7 @@ def _other_comparison(node: ast.Compare) -> Iterator[ast.AST]:
 
 
 def _regrouped(node: ast.BoolOp) -> Iterator[ast.AST]:
-    """``a or b or c`` with one ``or`` turned into ``and``, which binds tighter; or the other way round."""
+    """Replace one ``or`` in ``a or b or c`` by ``and``, which binds tighter, or vice versa."""
     for index in range(1, len(node.values)):
         before, after = node.values[:index], node.values[index:]
         if isinstance(node.op, ast.And):
@@ -262,7 +261,7 @@ def _joined(op: ast.boolop, values: list[ast.expr]) -> ast.expr:
 
 
 def _forced(node: ast.If | ast.IfExp | ast.While) -> Iterator[ast.AST]:
-    """The condition never holds; or always does."""
+    """Make the condition never or always hold."""
     yield _like(node, test=ast.BoolOp(ast.And(), [node.test, ast.Constant(False)]))
     if not isinstance(node, ast.While):
         yield _like(node, test=ast.BoolOp(ast.Or(), [node.test, ast.Constant(True)]))

@@ -1,8 +1,8 @@
-"""Whether the tests notice faults: ``python -m proofs.mutation``.
+"""Check whether the tests notice faults: ``python -m proofs.mutation``.
 
-Every mutant (proofs/mutants.py) of the modules of R18 is tried (proofs/trials.py) with the tests that answer
-for its module (proofs/modules.py). Nine of ten must be noticed; each that is not needs a reason in
-proofs/survivors.toml. What would never come to an end is noticed.
+Each mutant (proofs/mutants.py) of the modules of R18 is tried (proofs/trials.py) with the tests assigned to
+its module (proofs/modules.py). Nine of ten must be killed; each survivor needs a reason in
+proofs/survivors.toml. A mutant that never ends counts as killed.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from proofs.modules import ON_SQLITE, ROOT, TESTS, source_of
 from proofs.trials import Findings, Name, Subject, examine, names_of
 from tests.proving import IS_LONG, PART, record
 
-#: The part of a module's mutants that must be noticed.
+#: The share of a module's mutants that must be killed.
 WANTED = 0.9
 SURVIVORS = Path(__file__).with_name("survivors.toml")
-#: What the tests of several modules import.
+#: Modules that the tests of several modules import.
 _WARM = (
     "alembic.command",
     "cryptography.hazmat.primitives.ciphers.aead",
@@ -44,7 +44,7 @@ _progress = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def reasons(file: Path = SURVIVORS) -> dict[Name, str]:
-    """Return the reasons why some mutants may survive."""
+    """Load the reasons why some mutants may survive."""
     entries = tomllib.loads(file.read_text())["survivor"]
     return {Name(one["module"], one["where"], one["was"], one["became"]): one["reason"] for one in entries}
 
@@ -56,7 +56,7 @@ def run(
     processes: int = 2,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Findings]:
-    """What became of this part of the mutants of each module; ``say`` hears of each when it is known."""
+    """Try this share of the mutants of each module; ``say`` reports the progress."""
     found = {}
     for name in modules:
         began = time.monotonic()
@@ -71,16 +71,16 @@ def run(
 
 
 def is_right(found: Mapping[str, Findings], known: Mapping[Name, str], *, is_all: bool) -> bool:
-    """Whether each survivor has its reason; and, where all mutants were tried (``is_all``), whether enough
-    were noticed in every module.
+    """Whether each survivor has a reason; and, if all mutants were tried (``is_all``), whether enough were
+    killed in each module.
     """
     is_explained = all(known.get(name) for one in found.values() for name in one.survivors)
     return is_explained and (not is_all or all(one.share >= WANTED for one in found.values()))
 
 
 def outdated(found: Mapping[str, Findings], known: Mapping[Name, str], *, is_all: bool) -> list[Name]:
-    """The reasons that are no longer needed: there is no such mutant; or, where all were tried, it was
-    noticed.
+    """List the reasons that are no longer needed: there is no such mutant; or, if all were tried, it was
+    killed.
     """
     old = []
     for module, findings in found.items():
@@ -107,7 +107,7 @@ def _show(found: Mapping[str, Findings], known: Mapping[Name, str]) -> None:
 
 
 def _entry(name: Name) -> str:
-    """As proofs/survivors.toml has it."""
+    """Format an entry for proofs/survivors.toml."""
     fields = [f"{key} = {_quoted(text)}" for key, text in name._asdict().items()]
     return "\n".join(["[[survivor]]", *fields, 'reason = ""', ""])
 
@@ -141,7 +141,7 @@ def _stop(*_: object) -> NoReturn:
 
 
 def main() -> None:
-    """Try the mutants; status 1 when not enough are noticed, or one that is not has no reason."""
+    """Try the mutants; exit with status 1 if too few are killed, or a survivor has no reason."""
     parser = argparse.ArgumentParser(prog="python -m proofs.mutation", description=__doc__)
     parser.add_argument("--module", action="append", choices=tuple(TESTS), help="only this one")
     parser.add_argument("--part", type=float, default=PART if IS_LONG else 1.0, help="1 is all")

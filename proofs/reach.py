@@ -1,7 +1,7 @@
-"""Which files a promise runs through, by the imports of its tests, and how many have changed since a commit.
+"""Find the files that a promise uses, by the imports of its tests, and how many have changed since a commit.
 
-Templates, catalogs, static files and documents do not count; other files count where the promise names them.
-Comments and docstrings are not a change.
+Templates, catalogs, static files and documents do not count; other files count if the promise names them. A
+change of only comments or docstrings does not count.
 """
 
 import ast
@@ -18,17 +18,17 @@ from proofs.results import Changes
 ROOT = Path(__file__).parents[1]
 #: The folders with packages of Keywright.
 _FOLDERS = ("src/", "converter/", "clients/python/", "")
-#: A text that names a module, as the table of commands does (``server.add_to``), or a folder, as Alembic does
-#: (``keywright.db:migrations``).
+#: Matches a text that names a module, like the table of commands (``server.add_to``), or a folder, like
+#: Alembic (``keywright.db:migrations``).
 _NAMED = re.compile(r"[a-z]\w*([.:]\w+)+")
-#: The text in a module of tests that starts a process of Keywright, and what that process imports.
+#: The text in test modules that start a Keywright process, and the module that this process imports.
 _PROGRAM, _COMMANDS = "keywright", "keywright.cli"
-#: Everything runs on these.
+#: Files that all promises use.
 _ALWAYS = ("requirements.lock", "tests/conftest.py")
 
 
 def find_commit() -> str:
-    """The commit that is checked out, in short, with ``+`` when code is altered; ``unknown`` without git."""
+    """The abbreviated commit that is checked out, with ``+`` if code is modified; ``unknown`` without git."""
     with suppress(OSError, subprocess.CalledProcessError):
         altered = _git("status", "--porcelain", "--", ".", ":!proofs/results", ":!docs")
         return _git("rev-parse", "--short", "HEAD").strip() + ("+" if altered else "")
@@ -36,8 +36,8 @@ def find_commit() -> str:
 
 
 def find_changes(promise: Promise, commit: str) -> Changes:
-    """How many of its files have changed since this commit: None where the commit is not in the history, or
-    its code was altered.
+    """Count the promise's files that have changed since this commit: None if the commit is not in the
+    history, or its code was modified.
     """
     files = files_of(promise)
     try:
@@ -51,7 +51,7 @@ def find_changes(promise: Promise, commit: str) -> Changes:
 
 @cache
 def files_of(promise: Promise) -> frozenset[str]:
-    """All files that it runs through, as git names them."""
+    """All files that a promise uses, by their paths in git."""
     names = (*promise.shown, *promise.files, *_ALWAYS)
     waiting = [
         file
@@ -69,7 +69,7 @@ def files_of(promise: Promise) -> frozenset[str]:
 
 @cache
 def _is_changed(file: str, before: str, after: str) -> bool:
-    """Whether what a file does differs between two commits: of a module, its statements."""
+    """Whether a file differs between two commits; for a module, whether its statements do."""
     try:
         old, new = (_git("show", f"{commit}:{file}") for commit in (before, after))
     except subprocess.CalledProcessError:
@@ -95,7 +95,7 @@ def _all_files() -> frozenset[str]:
 
 @cache
 def _list_imported(file: str) -> tuple[str, ...]:
-    """The files that are imported here, inside functions, too, or named in a text."""
+    """The files that a module imports, including inside functions, or names in a text."""
     package, _, _ = file.rpartition("/")
     above, _, name = package.rpartition("/")
     found: list[str] = []
@@ -116,8 +116,8 @@ def _list_imported(file: str) -> tuple[str, ...]:
 
 @cache
 def _list_module(name: str, folders: tuple[str, ...] = _FOLDERS) -> tuple[str, ...]:
-    """The files that an import of this runs: of its packages, and its own. The last part may be a name in a
-    module; a part after a colon is a folder, of which all counts.
+    """The files that importing this module executes: those of its packages, and its own. The last part may be
+    a name in a module; a part after a colon is a folder, in which all modules count.
     """
     return tuple(file for folder in folders for file in _in_folder(name, folder) if file in _all_files())
 
@@ -129,7 +129,7 @@ def _in_folder(name: str, path: str) -> Iterator[str]:
         yield f"{path}.py"
         path += "/"
         yield f"{path}__init__.py"
-    # What ``-m`` runs; an import of a module in this package does not.
+    # ``-m`` runs this, unlike an import of another module in the package.
     yield f"{path}__main__.py"
     if colon:
         yield from (one for one in _all_files() if one.startswith(path + below) and one.endswith(".py"))

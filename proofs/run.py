@@ -19,12 +19,12 @@ from proofs.results import Record, Run, read
 
 _PASSED = re.compile(r"(\d+) passed")
 _FAILED = re.compile(r"\d+ (?:failed|error)")
-#: How much of the output of a run that failed is shown: its last characters.
+#: How many of the last characters of a failed run's output are shown.
 _SHOWN = 100_000
 
 
 def run(promise: Promise, part: float, say: Callable[[str], None]) -> Run:
-    """Run this part of it (1 is all) with a new seed, and return what was found."""
+    """Run this share of a promise (1 is all) with a new seed, and return the result."""
     began, commit, seed = time.monotonic(), find_commit(), str(randrange(2**32))
     with tempfile.TemporaryDirectory(prefix="keywright-proof-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -56,7 +56,7 @@ def run(promise: Promise, part: float, say: Callable[[str], None]) -> Run:
 
 
 def is_controlled(promise: Promise, found: list[Record]) -> bool:
-    """Whether something was wrong on purpose, and found: a proof that cannot fail proves nothing."""
+    """Whether the promise's control ran, if it has one: a proof that cannot fail proves nothing."""
     if not promise.has_control:
         return True
     return any(one.is_control for one in found if one.promise == promise.sign)

@@ -1,8 +1,8 @@
-"""Run the tests of a module with each of its mutants: which ones do they notice?
+"""Run the tests of a module with each of its mutants, to find out which they notice.
 
-Every trial is a process of its own, forked from one that has loaded everything but Keywright and its tests,
-so that it takes hardly longer than the tests themselves. The mutant is put in the module's place when the
-tests import it; no file is written.
+Each trial is a separate process, forked from one that has loaded everything except Keywright and its tests,
+so that it takes hardly longer than the tests themselves. An import hook replaces the module by the mutant; no
+file is written.
 """
 
 import importlib
@@ -30,21 +30,21 @@ import psutil
 
 from proofs.mutants import Mutant, mutants_of
 
-#: Who sleeps so long waits for what never comes, in seconds; how busy the machine is makes no difference.
+#: A trial that sleeps this long, in seconds, waits forever; the machine's load does not matter.
 _ASLEEP = 8.0
-#: How much processor time a trial may take: so many times what the tests take without a fault, and seconds.
+#: The limit of a trial's processor time: a multiple of that without a fault, plus some seconds.
 _TIMES, _SECONDS = 5.0, 10.0
-#: How much memory, in bytes.
+#: The limit of a trial's memory, in bytes.
 _ROOM = 4 << 30
 _NEVER_LOADED, _BROKEN = 98, 99
-#: Variables that ask for the long form of a promise, and for a record of it.
+#: The environment variables that request the long form of a promise, and a record of it.
 _OF_THE_PROOF = ("LONG_PROOFS", "PROOFS_FILE")
-#: The modules that declare what may be set.
+#: The modules that declare fields of nouns.
 _DECLARING = ("provisioning.customers", "provisioning.products")
 
 
 class Name(NamedTuple):
-    """What a mutant is known by, wherever in the file it stands."""
+    """Identifies a mutant, independent of its line."""
 
     module: str
     where: str
@@ -54,41 +54,41 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A module, and what pytest is told to run for it in the folder ``root``."""
+    """A module, and the tests that pytest runs for it in the folder ``root``."""
 
     name: str
     module: str
     source: Path
     tests: tuple[str, ...]
     root: Path
-    #: What the tests import beside it, so that it is loaded once for all trials.
+    #: Other modules that the tests import, to load once for all trials.
     warm: tuple[str, ...] = ()
 
 
 @dataclass
 class Findings:
-    """What became of the mutants of a module."""
+    """The outcomes of a module's mutants."""
 
     mutants: int = 0
     killed: int = 0
-    #: Of those, the ones that would never have come to an end.
+    #: How many of the killed would never have ended.
     endless: int = 0
     survivors: list[Name] = field(default_factory=list)
 
     @property
     def share(self) -> float:
-        """The part that was noticed."""
+        """The share of mutants that were killed."""
         return self.killed / self.mutants if self.mutants else 1.0
 
 
 def examine(subject: Subject, *, part: float = 1.0, processes: int = 1) -> Findings:
-    """Try this part of the module's mutants. Raises ``RuntimeError`` when the tests fail without a fault."""
+    """Try this share of the module's mutants. Raises ``RuntimeError`` if the tests fail without a fault."""
     for module in ("hypothesis", "pytest", "pytest_timeout", *subject.warm):
         importlib.import_module(module)
     source = subject.source.read_text()
     seconds = _without_a_fault(subject, source)
     named = names_of(subject.name, source)
-    # Chosen by lot, but always the same ones.
+    # A random sample with a fixed seed.
     some = random.Random(0).sample(range(len(named)), math.ceil(len(named) * part))
     findings = Findings()
     chosen = [named[index] for index in sorted(some)]
@@ -103,9 +103,9 @@ def examine(subject: Subject, *, part: float = 1.0, processes: int = 1) -> Findi
 
 
 def names_of(module: str, source: str) -> list[tuple[Name, Mutant]]:
-    """Each mutant with its name; where several would have the same one, with a number. Of a module that
-    declares fields, those of its functions: its descriptions are for readers, and held by tests of the
-    documents; its classes, by those of the nouns.
+    """List the mutants with their names; numbers distinguish equal names. Of a module that declares fields,
+    only mutants in functions are included: tests of the documents cover its descriptions, and tests of the
+    nouns its classes.
     """
     named = []
     times: dict[Name, int] = {}
@@ -121,7 +121,7 @@ def names_of(module: str, source: str) -> list[tuple[Name, Mutant]]:
 
 
 def _without_a_fault(subject: Subject, source: str) -> float:
-    """How much processor time the tests take."""
+    """Run the tests without a fault, and return their processor time."""
     trial = _Trial(subject, source, 600)
     try:
         while not trial.is_over():
@@ -137,7 +137,7 @@ def _without_a_fault(subject: Subject, source: str) -> float:
 def _try_all(
     subject: Subject, named: Sequence[tuple[Name, Mutant]], seconds: float, processes: int
 ) -> Iterator[tuple[Name, int]]:
-    """The exit status of the tests with each mutant, or minus the signal that made an end of them."""
+    """Yield the exit status of the tests with each mutant, or minus the signal that ended them."""
     waiting = list(reversed(named))
     running: dict[Name, _Trial] = {}
     try:
@@ -156,10 +156,10 @@ def _try_all(
 
 
 class _Trial:
-    """The tests, in a process of their own, with a module as ``code`` has it."""
+    """The tests in a separate process, with ``code`` instead of the module's source."""
 
     def __init__(self, subject: Subject, code: Any, seconds: float) -> None:
-        """``seconds``: so much processor time it may take."""
+        """``seconds`` limits the processor time."""
         self._subject = subject
         self._folder = Path(tempfile.mkdtemp(prefix="keywright-mutant-"))
         self._pid = os.fork()
@@ -172,7 +172,7 @@ class _Trial:
         self.output = ""
 
     def is_over(self) -> bool:
-        """Whether it has come to an end; if it sleeps for ever, it is brought to it."""
+        """Whether the trial has ended; kill it if it sleeps forever."""
         pid, status, usage = os.wait4(self._pid, os.WNOHANG)
         if pid == 0:
             if self._is_asleep():
@@ -183,14 +183,14 @@ class _Trial:
         return True
 
     def result(self) -> int:
-        """0 where the tests passed; minus the signal that made an end of them, if one did."""
+        """The exit status: 0 if the tests passed; minus the signal that ended them, if one did."""
         assert self.status is not None
         if self.status in (_NEVER_LOADED, _BROKEN):
             raise RuntimeError(f"{self._subject.module} was not tried ({self.status}):\n{self.output}")
         return self.status
 
     def abandon(self) -> None:
-        """Kill it; its result is not needed."""
+        """Kill the trial; its result is not needed."""
         if self.status is None:
             os.kill(self._pid, signal.SIGKILL)
             _, status = os.waitpid(self._pid, 0)
@@ -198,7 +198,7 @@ class _Trial:
 
     def _end(self, status: int) -> None:
         self.status = os.waitstatus_to_exitcode(status)
-        # What the tests have started, if there is anything left of it.
+        # Kill remaining processes that the tests started.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, signal.SIGKILL)
         with suppress(FileNotFoundError):
@@ -214,7 +214,7 @@ class _Trial:
 
 
 def _be_a_trial(subject: Subject, code: Any, seconds: float, folder: Path) -> NoReturn:
-    """What the new process does."""
+    """Run the trial in the forked process."""
     status = _BROKEN
     try:
         os.setsid()
@@ -243,23 +243,23 @@ def _run_tests(subject: Subject, folder: Path) -> int:
     import pytest
     from hypothesis import Phase, settings
 
-    # Their short form, also where the long form of a promise is running.
+    # Run the short form of the tests, even within the long form of a promise.
     for name in _OF_THE_PROOF:
         os.environ.pop(name, None)
     sys.modules.pop("tests.proving", None)
-    # The same cases for every mutant, and no search for the shortest one.
+    # Use the same cases for all mutants, and do not shrink failures.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", derandomize=True, database=None, deadline=None, phases=phases)
     settings.load_profile("mutants")
     options = ["-x", "-q", "--no-header", "--tb=line", "--timeout", "0", f"--basetemp={folder / 'tests'}"]
-    # Without what takes time and is of no use here.
+    # Disable plugins and features that take time and are not needed.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options += ["--assert=plain", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "pytest_timeout"]
     return int(pytest.main([*options, *subject.tests]))
 
 
 class _Loader(SourceFileLoader):
-    """Loads a module from this code instead of its file."""
+    """Loads a module from code instead of its file."""
 
     def __init__(self, subject: Subject, code: Any) -> None:
         super().__init__(subject.module, str(subject.source))
