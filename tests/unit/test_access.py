@@ -1,4 +1,4 @@
-"""Who is calling, and what each kind of API key allows."""
+"""Identification of callers, and the permissions of each kind of API key."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Which requests have a line in the log, and how many lines there may be."""
+"""Which requests are logged, and the limit of log lines."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from tests.tables import each_row
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """A clock that only a test advances."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Written:
-    """An access log, and what it has written."""
+    """An access log, and its lines."""
 
     def __init__(self, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock, self._stream = Clock(), BytesIO()
@@ -36,7 +36,7 @@ class Written:
         self.log = AccessLog(is_json=True, calls=calls)
 
     def call(self, status: int, seconds: float, *, has_secret_key: bool = False, query: bytes = b"") -> bool:
-        """Log a call; returns whether it has a line."""
+        """Log a call; return whether a line was written."""
         before = len(self.lines)
         call: Any = SimpleNamespace(
             scope={"query_string": query, "headers": []},
@@ -71,7 +71,7 @@ def test_calls_that_fail_are_slow_or_are_the_vendors_mistakes_have_a_line_by_def
     wanted = {
         (200, 0.5, False, b""): False,
         (200, 1.5, False, b""): True,
-        # It was asked to wait for an event.
+        # The caller asked to wait for an event.
         (200, 30.0, True, b"wait_seconds=30"): False,
         (404, 0.5, False, b""): False,
         (429, 0.5, False, b""): False,
@@ -90,7 +90,7 @@ def test_calls_that_fail_are_slow_or_are_the_vendors_mistakes_have_a_line_by_def
     [
         ("off", logging.INFO, []),
         ("all", logging.INFO, [200, 404, 503]),
-        # A higher level leaves the faults.
+        # With a higher level, faults are still logged.
         *((calls, logging.WARNING, [503]) for calls in ("errors and slow", "all")),
         *((calls, logging.ERROR, []) for calls in ("errors and slow", "all")),
     ],
@@ -118,7 +118,7 @@ def test_an_outage_has_a_line_a_second_and_says_how_many_it_left_out(
     written.clock.now += 1
     written.call(503, 0.0)
     assert "omitted" not in written.lines[-1]
-    # Nothing is left out where all calls are wanted.
+    # Nothing is omitted if all calls are to be logged.
     all_of_them = Written("all", monkeypatch)
     for _ in range(1_000):
         all_of_them.call(503, 0.0)

@@ -1,4 +1,4 @@
-"""What users of the pages may do, and how their passwords and tokens are kept."""
+"""The rights of users, and the storage of their passwords and tokens."""
 
 import hashlib
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_each_role_has_its_rights_and_no_others(role: Role, rights: set[Right]) 
 
 @pytest.fixture
 def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The hashes that passwords are compared with from now on."""
+    """Record the hashes that passwords are compared with."""
     hashes: list[str] = []
     verify = PasswordHasher.verify
 
@@ -63,7 +63,7 @@ def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
     assert HASH.startswith("$argon2id$")
     found = extract_parameters(HASH)
     assert replace(found, parallelism=4) == RFC_9106_LOW_MEMORY
-    # Hashing keeps one processor busy.
+    # Hashing uses one processor.
     assert found.parallelism == 1
     assert passwords.hash_password(PASSWORD) != HASH
 

@@ -1,4 +1,4 @@
-"""Sign-ins are counted for the address, for the network around it, and for the name."""
+"""Sign-ins are counted per address, per network, and per name."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from tests.tables import each_row
 
 
 def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
-    """The number of these wrong passwords that are checked."""
+    """Count how many of these wrong passwords are checked."""
     allowed = 0
     for one in sources:
         try:
@@ -25,10 +25,10 @@ def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
         # One address, or one IPv6 /64.
         ("192.0.2.1", 10),
         ("2001:db8:1:1::{n:x}", 10),
-        # One network.
+        # Addresses of one network.
         ("192.0.2.{n}", 30),
         ("2001:db8:1:{n:x}::1", 30),
-        # Many.
+        # Many networks.
         ("192.0.{n}.1", 100),
         ("2001:db8:{n:x}::1", 100),
     ],
@@ -48,7 +48,7 @@ def test_an_attempt_that_one_limit_refuses_costs_nothing_elsewhere() -> None:
     count_allowed(attempts, [sources_of(f"192.0.{number}.1", "ada") for number in range(20)])
     assert count_allowed(attempts, [sources_of("198.51.100.1", "ada")] * 50) == 0
     assert count_allowed(attempts, [sources_of("198.51.100.1", "bob")] * 50) == 10
-    # Nor does a right password.
+    # Nor does a correct password.
     attempts, source = Attempts(**SIGN_IN_LIMITS), sources_of("192.0.2.1", "ada")
     for _ in range(100):
         attempts.begin(source)

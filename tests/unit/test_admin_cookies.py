@@ -1,4 +1,4 @@
-"""Cookies are read as our own pages write them, and never for long."""
+"""Cookies are parsed as the pages write them, and in bounded time."""
 
 from keywright.http.pages.session import MAX_LENGTH, parse_cookies
 

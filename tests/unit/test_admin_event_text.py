@@ -1,4 +1,4 @@
-"""Events in plain words."""
+"""Descriptions of events."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -204,7 +204,7 @@ def test_an_event_says_what_happened_to_whom() -> None:
 def test_a_period_is_of_days_of_the_reader(
     query: dict[str, str], since: str | None, until: str | None
 ) -> None:
-    """In Berlin, it is the sixteenth already."""
+    """In Berlin, the sixteenth has already begun."""
     now = datetime(2026, 1, 15, 23, 30, tzinfo=UTC)
     zone = zone_of({"keywright_zone": "Europe/Berlin"}, "UTC")
     period = read_period(query, now, zone)

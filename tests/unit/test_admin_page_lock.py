@@ -1,4 +1,4 @@
-"""Pages run one at a time, and leave calls their share of the interpreter."""
+"""Pages run one at a time, and leave time on the interpreter to calls."""
 
 import threading
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def start(target: Callable[[], object]) -> threading.Thread:
 
 
 def time_to_acquire(lock: PageLock) -> float:
-    """The time for which a page waits for the lock."""
+    """Measure how long a page waits for the lock."""
     started = monotonic()
     with lock.hold():
         return monotonic() - started
@@ -72,7 +72,7 @@ def test_a_thread_without_the_lock_can_release_it_too() -> None:
     with lock.release(), lock.release():
         pass
     with lock.hold():
-        # Another thread holds the lock, and keeps it.
+        # Another thread holds the lock, and still holds it.
         start(release).join()
     assert has_run.is_set()
 
@@ -90,7 +90,7 @@ def test_no_page_pauses_while_no_calls_come() -> None:
     lock = PageLock(lambda: 7)
     with lock.hold():
         work(0.02)
-    # Far shorter than a pause would be; but the machine may be busy.
+    # Far shorter than a pause would be. The minimum, because the machine may be busy.
     assert min(time_to_acquire(lock) for _ in range(20)) < 0.01
 
 

@@ -1,4 +1,4 @@
-"""The functions of templates: addresses, charts, and words for licenses and browsers."""
+"""Template functions: addresses, charts, and descriptions of licenses and browsers."""
 
 import pytest
 from jinja2 import UndefinedError
@@ -16,7 +16,7 @@ STATICS = dict.fromkeys(("look.css", "admin.css", "admin.js", "mark.svg"), "/x")
 
 
 def part(call: str, **context: object) -> str:
-    """The HTML of a macro in parts.html."""
+    """Render a macro of parts.html."""
     name = call.partition("(")[0]
     source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
     return (

@@ -1,4 +1,4 @@
-"""Pages run in three groups of threads: a crowd in one of them does not delay the others."""
+"""Pages run in three thread pools: a full pool does not delay the others."""
 
 import asyncio
 import threading

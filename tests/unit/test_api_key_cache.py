@@ -1,4 +1,4 @@
-"""The memory for API keys."""
+"""The cache for API keys."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Clock:
 
 
 class LookUp:
-    """A look-up that finds ``api_key``, and does something meanwhile."""
+    """A lookup that finds ``api_key``, and runs something during it."""
 
     def __init__(self, api_key: ApiKey | None, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.count = 0

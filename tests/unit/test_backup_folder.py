@@ -1,4 +1,4 @@
-"""Backups are the files with their names in the folder of backups, and no others."""
+"""Only files with the names of backups in the backup folder are backups."""
 
 import os
 from datetime import UTC, datetime, time, timedelta
@@ -68,9 +68,9 @@ def test_copies_of_the_database_are_the_files_of_their_names(tmp_path: Path) -> 
     for name in ("a.b (1).db", "../a.b (1).db", "a.b (1)-schema-0003-20260113T000000Z.db"):
         with pytest.raises(NoSuchAddress):
             copies.find(name)
-    # The database may be anywhere, and not all there is beside it is ours.
+    # The database may be anywhere, next to files of other programs.
     assert Backups(tmp_path / "backups").all() == []
-    # Backups and copies are listed by when they were made.
+    # Backups and copies are sorted by creation time.
     for name in ("keywright-20260301-000000.tar", "keywright-20260101-000000.tar"):
         (folder / name).touch()
     listed = [one.name for one in Backups(folder, database).all()]

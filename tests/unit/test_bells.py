@@ -6,7 +6,7 @@ from keywright.background.queue import Bell
 
 
 async def _is_ended(turns: int) -> bool:
-    """Cancel a wait so many turns of the event loop after the bell has rung; whether it ended there."""
+    """Cancel a wait this many turns of the event loop after the bell rang; return whether it had ended."""
     bell = Bell()
     waiting = asyncio.create_task(bell.wait())
     await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Bodies of requests: how deep JSON may be, and how many bytes may be in memory."""
+"""Request bodies: the maximum depth of JSON, and the maximum of bytes in memory."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ def test_bodies_are_bounded_in_bytes_and_some_are_reserved_for_trusted_callers()
         with pytest.raises(QueueFull):
             await read(reader, shop, is_trusted=True)
         assert reader._bytes == MAX_BYTES - 1
-        # A refused body holds none.
+        # A refused body occupies no memory.
         reader._bytes, large = 0, Sender(64 * 1024 + 1)
         large.go_on.set()
         with pytest.raises(BodyTooLarge):

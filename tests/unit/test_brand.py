@@ -1,4 +1,4 @@
-"""The brand: colors that can be read, images that are images, links that lead somewhere."""
+"""The brand: readable colors, valid images, valid links."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The rate limits of calls: what a source may do in a minute, and which calls do not count."""
+"""The rate limits of calls: how many changes a source may make per minute, and which calls do not count."""
 
 import asyncio
 from collections import Counter
@@ -39,7 +39,7 @@ def a_call(key: str, address: str = PEER, permissions: Permissions | None = None
 
 
 async def activate(limits: CallLimits, call: Call, error: e.KeywrightError | None = None) -> str:
-    """The result of an activation that ends with this error, or with success."""
+    """Return the result of an activation that ends with this error, or with success."""
     try:
         await limits.begin(call, takes_place=True)
     except e.RateLimited as limited:
@@ -48,7 +48,7 @@ async def activate(limits: CallLimits, call: Call, error: e.KeywrightError | Non
 
 
 def activate_all(calls: list[Call], error: e.KeywrightError | None = None) -> Counter[str]:
-    """The results of these activations, one after the other."""
+    """Return the results of these activations, run sequentially."""
 
     async def scenario() -> Counter[str]:
         limits = CallLimits(Settings(unknown_key_limit=0))
@@ -64,7 +64,7 @@ def activate_all(calls: list[Call], error: e.KeywrightError | None = None) -> Co
         # Addresses of one IPv6 network are one source.
         (ADDRESS_BURST, "KEY-{n}", "2001:db8::{n:x}", {}),
         (None, "KEY-{n}", "2001:db8:{n:x}::1", {}),
-        # From all addresses together.
+        # The limit for all addresses together.
         *(
             (LICENSE_BURST, "KEY", "2001:db8:{n:x}::1", {"permissions": one})
             for one in (None, Permissions.CLIENT, Permissions.READ)
@@ -86,7 +86,7 @@ def test_activations_from_an_address_and_of_a_license_are_limited_where_they_cha
     if burst is None:
         assert set(found) == {"success"}
     else:
-        # Few tokens are refilled meanwhile.
+        # Few tokens are refilled during the test.
         assert burst <= found["success"] <= burst + 100
         assert found[e.TooManyChanges.code] == amount - found["success"]
 
@@ -101,7 +101,7 @@ def test_activations_that_fail_do_not_count(error: e.KeywrightError) -> None:
 
 
 async def attempt(attempts: Attempts, key: str, source: str, *, is_right: bool | None) -> bool:
-    """Whether the key is looked up."""
+    """Return whether the key is looked up."""
     try:
         begun = await attempts.begin(key, source)
     except e.RateLimited:

@@ -1,4 +1,4 @@
-"""What the hourly clean-up does and says when the database has no time for it."""
+"""The hourly clean-up when the database is busy: what it does, and what it logs."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The address of a call's client, and calls through proxies that the settings do not name."""
+"""The client's address of a call, and calls through proxies that the settings do not name."""
 
 import logging
 from typing import Any
@@ -17,7 +17,7 @@ PEER = "192.0.2.1"
 
 
 def call_three_times(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, Counters]:
-    """The last of three calls with these headers, and the counters."""
+    """Return the last of three calls with these headers, and the counters."""
     counters = Counters()
     addresses = ClientAddresses(trusted, "full", counters)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The shared test vectors are up to date, and the Python client agrees with each of them."""
+"""The shared test vectors are up to date, and the Python client agrees with all of them."""
 
 import sys
 from collections import Counter
@@ -15,12 +15,12 @@ from tests.vectors import CASES
 
 EXPECTED = ("product", "license_key", "fingerprint", "nonce", "operation", "issuer", "built_at")
 
-#: Of downloaded files: ``tests/clients`` shows these.
+#: Errors about downloaded files, which ``tests/clients`` covers.
 OF_FILES = {"name", "url", "size", "sha256", "file_signature"}
 
 
 def judge(case: dict[str, Any]) -> tuple[str, bool | None, str | None]:
-    """What the library makes of a case: the result, the claim ``valid`` and the state."""
+    """Return the library's result for a case, its claim ``valid``, and the state."""
     text = case["text"]
     if case["pad_to"] is not None:
         text += " " * (case["pad_to"] - len(text.encode()))
@@ -45,7 +45,7 @@ def test_every_rule_has_cases() -> None:
     results = Counter(case["result"] for case in CASES)
     assert results.keys() == {"ok", *REASONS} - OF_FILES
     assert len(CASES) > 180
-    # The others come without an answer of the server.
+    # The other states do not come from a server's answer.
     of_answers = "valid grace expired disabled not_activated limit_reached no_lease".split()
     assert {case["state"] for case in CASES} == {None, *of_answers}
     assert set(of_answers) <= set(STATES)

@@ -1,4 +1,4 @@
-"""Settings, and where they come from."""
+"""Settings, and their sources."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ from keywright.db import database_path, without_password
 from tests.tables import each_row
 
 LONG = "a secret of thirty-two characters"
-#: Values, and the settings that cannot have them.
+#: Values, and the settings for which they are invalid.
 _WRONG = {
     "": "data_dir files_dir oidc_client_id oidc_client_secret oidc_roles_claim smtp_ca_file backup_command",
     " ": "host relay_consumer_key relay_consumer_secret",
@@ -63,7 +63,7 @@ BAD_VALUES = {name: value for value, names in _WRONG.items() for name in names.s
 
 @pytest.fixture(autouse=True)
 def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test starts in a directory of its own, with nothing set."""
+    """Run each test in an empty directory, with no settings."""
     for variable in [name for name in os.environ if name.startswith("KEYWRIGHT_")]:
         monkeypatch.delenv(variable)
     here = tmp_path / "here"
@@ -149,7 +149,7 @@ def test_an_empty_variable_is_a_value_like_any_other(name: str, monkeypatch: pyt
         *(("api_root", one) for one in ("/", "a b", ".", "a/../b", "ä", "a?b", "a%20b")),
         *(("admin_address", one) for one in ("", "8001", ":8001", "::1:8001", "host:", "host:65536")),
         ("admin_address", "http://host:1"),
-        # The paths of others.
+        # Paths of other applications.
         *(
             ("v3_root", one)
             for one in ("wp-json", "wp-json/lmfwc", "wp-json/lmfwc/v2/x", "admin/v3", "problems")
@@ -325,7 +325,7 @@ def test_the_secret_in_force_is_shown_as_there_and_where_it_is_kept(
 
 
 def test_a_child_works_on_the_same_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the options were that its parent got."""
+    """Regardless of the parent's options."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KEYWRIGHT_DATA_DIR", "elsewhere")
     monkeypatch.setenv("OTHER", "kept")

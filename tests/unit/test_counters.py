@@ -1,4 +1,4 @@
-"""Counters in memory: nothing is counted twice or lost, and they stay small."""
+"""Counters in memory: nothing is counted twice or lost, and memory is bounded."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What no code of Keywright does: run texts as code or in a shell, load objects, or write values into SQL."""
+"""Keywright's code never runs texts as code or in a shell, unpickles objects, or writes values into SQL."""
 
 import ast
 import re
@@ -8,18 +8,18 @@ from pathlib import Path
 import keywright
 
 SOURCE = Path(keywright.__file__).parent
-#: They run what they are given, or make objects of any kind of it.
+#: Calls that run their argument, or create arbitrary objects from it.
 _RUNNING = {"eval", "exec", "compile", "__import__", "system", "popen"}
 _LOADING = {"pickle", "marshal", "shelve", "dill", "xml", "lxml", "yaml"}
 _SQL = {"text", "exec_driver_sql", "execute", "executemany", "executescript"}
-#: Only modules with such words are parsed.
+#: Only modules that match are parsed.
 _SUSPECT = re.compile(
     r"\b(eval|exec|compile|__import__|system|popen)\(|shell|import .*(pickle|marshal|dill|xml|yaml)"
 )
 _SUSPECT_SQL = re.compile(r"\b(text|exec_driver_sql|execute\w*)\(\s*f?[\"']")
-#: Here, names of tables and files of the operator's are written into SQL, and no caller's values.
+#: Modules that write table names and the operator's file names into SQL, but no caller's values.
 _OF_OPERATORS = ("db/", "maintenance/", "demo")
-#: What a script may not do: run texts, keep what is secret, listen to other windows.
+#: What scripts may not do: run texts, store secrets, listen to other windows.
 _SCRIPT = re.compile(
     r"\beval\(|new Function|document\.write|sessionStorage|indexedDB|postMessage|\(.message.,|__proto__"
 )
@@ -30,7 +30,7 @@ def _name_of(call: ast.Call) -> str:
 
 
 def list_dangers(source: str) -> Iterator[str]:
-    """The calls and imports of a module that could run or load what a caller sends."""
+    """List the calls and imports of a module that could run or load a caller's data."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
@@ -44,7 +44,7 @@ def list_dangers(source: str) -> Iterator[str]:
 
 
 def list_sql_of_values(source: str) -> Iterator[str]:
-    """The statements that a function writes from what it is given."""
+    """List the SQL statements that a function builds from its arguments."""
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):

@@ -1,4 +1,4 @@
-"""Database URLs: what is said of those that cannot be used, and which go over a network unprotected."""
+"""Database URLs: the errors for invalid ones, and which use an unprotected network connection."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Deliveries begin evenly, and fewer while calls wait. On a slow machine these only take longer."""
+"""Deliveries start at an even rate, which is lower while calls wait. Slow machines only make this take
+longer.
+"""
 
 import asyncio
 from time import monotonic

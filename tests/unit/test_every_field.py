@@ -1,4 +1,4 @@
-"""No field of a noun is forgotten where fields are listed: each is there, or a reason says why not."""
+"""Where fields of nouns are listed, each is included, or there is a reason why not."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from tests.tables import each_row
 
 
 class Place(NamedTuple):
-    """A list of the fields of a noun: those that it has, by the names there, and why the others are not."""
+    """A list of a noun's fields: those included, by their names there, and why others are not."""
 
     name: str
     noun: type[Struct]
@@ -44,11 +44,11 @@ def fields(*types: type[Struct]) -> set[str]:
 
 
 def reasons(**given: str) -> dict[str, str]:
-    """Why fields are missing, by reason: the fields of each are in one text."""
+    """Build the reasons by field, from the fields by reason, each in one text."""
     return {name: reason for reason, names in given.items() for name in names.split()}
 
 
-#: How the management API calls what is stored.
+#: The management API's names of stored fields.
 V3_LICENSE = {"order_id": "order", "order_details": "order", "times_activated": "activations"}
 V3_TERMS = {"valid_for_days": "terms", "times_activated_max": "terms"}
 
@@ -238,7 +238,7 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         is_counted=False,
     )
     license = a_license(**LICENSE_FIELDS | {"id": 8, "times_activated": 0, "uncounted_count": 0})
-    # A field that is not set above would be the same when it is lost.
+    # A field with its default value could be lost unnoticed.
     usual = (
         a_license(times_activated=None, uncounted_count=None),
         an_activation(source=None, license_id=None, token="", ip_address=""),

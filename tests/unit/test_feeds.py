@@ -1,4 +1,4 @@
-"""Which file of a name a client gets, and what the names of files say."""
+"""Which of several files a client gets, and what file names mean."""
 
 from msgspec.structs import replace
 

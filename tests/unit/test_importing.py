@@ -1,4 +1,4 @@
-"""What an import does with each license: pure rules, and what the rows of the plugin mean."""
+"""The pure rules of imports, and the conversion of the plugin's rows."""
 
 import json
 from datetime import timedelta
@@ -30,7 +30,7 @@ EARLIER = NOW - timedelta(days=3)
 
 
 def coming(*activations: ImportedActivation, **fields: Any) -> ImportedLicense:
-    """A license that comes: the one that ``a_license`` makes."""
+    """An incoming license, equal to that of ``a_license``."""
     defaults: dict[str, Any] = {"status": Status.ACTIVE, "created_at": NOW, "updated_at": NOW}
     return ImportedLicense(KEY, **defaults | fields, id=1, activations=activations)
 
@@ -135,7 +135,7 @@ def test_metadata_within_the_bounds_is_kept_and_none_is_none() -> None:
 
 
 def written() -> list[bytes]:
-    """What the converter writes of a real shop."""
+    """The converter's output for a real shop."""
     source = Dump(DumpFile(DUMP), LMFWC, SECRETS, Report(), now=NOW)
     source.load()
     return list(iter(source.readline, b""))
@@ -148,7 +148,7 @@ def test_the_converter_writes_licenses_that_every_import_of_json_lines_reads() -
     assert [one.key for one in plain.records()] == [
         one["license_key"] for one in map(json.loads, lines) if "license_key" in one
     ]
-    # API keys, generators and names are no licenses: only the terminal takes them.
+    # API keys, generators and names are not licenses: only the command imports them.
     others = len(lines) - report.amount("license", Verdict.LEFT_OUT)
     assert others == sum(b'"license_key"' in one for one in lines) > 0
     assert any(one.startswith(b'{"api_key"') for one in lines)
@@ -182,7 +182,7 @@ def test_secrets_that_are_none_are_refused(defuse: str, secret: str, words: str)
 def read(
     *activations: dict[str, Any], meta: Any = None, **fields: Any
 ) -> tuple[ImportedLicense | None, list[Notice]]:
-    """The license of a row, and the notices about it."""
+    """Convert a row to a license; return it, and the notices about it."""
     notices: list[Notice] = []
     plugin = Plugin(SECRETS, notices.append, now=LATER)
     rows = [Spooled(9, _texts(one)) for one in activations]

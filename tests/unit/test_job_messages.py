@@ -1,4 +1,4 @@
-"""What jobs say is said in the reader's language."""
+"""Messages of jobs are shown in the reader's language."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""When licenses and activations were seen is remembered within bounds."""
+"""The last-seen times of licenses and activations are cached within bounds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Templates of mails: the built-in ones are whole in every language, and a vendor's can do no harm."""
+"""Mail templates: built-in ones are complete in all languages, and a vendor's can do no harm."""
 
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def say(source: str, *, is_html: bool = False, language: str = "en", **values: o
 def test_every_built_in_template_renders_in_every_language(code: str, name: MailTemplate) -> None:
     language = choose_language(code, "en")
     composed = render_source(built_in(name, language), VALUES, language, Brand(), is_strict=True)
-    # Telephones that are locked show it.
+    # Locked telephones show the subject.
     assert composed.subject.replace(VALUES["code"], "") == composed.subject != ""
     assert f'<html lang="{code}">' in composed.html
     assert "{" not in composed.subject + composed.text
@@ -171,7 +171,7 @@ def test_no_value_can_make_a_header() -> None:
 
 
 def test_the_logo_is_a_part_of_the_mail_and_answers_go_to_the_vendor() -> None:
-    """Nothing is loaded from elsewhere; a template of the vendor's without the frame gets no logo."""
+    """Nothing is loaded from elsewhere; a vendor's template without the frame gets no logo."""
     logo = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
     brand = Brand(
         "Lumen", logo=b64encode(logo).decode(), logo_type="image/png", reply_to="help@lümen.example"
@@ -197,7 +197,7 @@ def test_an_odd_address_is_refused(address: str) -> None:
 
 
 def a_mail(**fields: object) -> OutboxMail:
-    """A mail that has not been attempted."""
+    """Create a mail that was not attempted."""
     usual: dict[str, Any] = dict.fromkeys(OutboxMail.__struct_fields__) | {
         **{"id": 1, "template": MailTemplate.EXPIRED, "message_id": "1", "state": MailState.WAITING},
         **{"attempts": 0, "unanswered": 0, "created_at": NOW, "next_attempt_at": NOW},

@@ -1,4 +1,4 @@
-"""Tasks in child processes: one at a time, and their outcome is kept."""
+"""Tasks in child processes: one at a time, and their outcome is stored."""
 
 import os
 import sys

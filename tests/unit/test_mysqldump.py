@@ -1,4 +1,4 @@
-"""A dump is read as the database that wrote it reads it; a file that is no whole dump is refused."""
+"""Dumps are parsed as their database would; incomplete dumps and other files are refused."""
 
 import gzip
 import sys
@@ -24,7 +24,7 @@ def read(path: Path) -> list[Row]:
 
 
 def values_of(folder: Path, text: str) -> list[tuple[str | None, ...]]:
-    """The rows of table t in this text, which is put into a file."""
+    """Write this text to a file, and return the rows of table t."""
     path = folder / "dump.sql"
     path.write_text(text, encoding="utf-8")
     return [tuple(row.values.values()) for row in read(path)]

@@ -1,4 +1,4 @@
-"""The OpenAPI document of v2 is a file: it describes what the code's own tables hold, no more and no less."""
+"""The OpenAPI document of v2, a file, matches the tables in the code exactly."""
 
 import html
 import json
@@ -13,7 +13,7 @@ from keywright.http.openapi import v2
 from keywright.http.v2 import parameters, wire
 from tests.v2_document import ACTIONS, DOCUMENT, Document, operations, resolve
 
-#: Errors that no call of this interface meets.
+#: Errors that no call of this interface raises.
 NEVER = {e.PolicyTooWeak, e.TooManyOffers, e.TooManyTrials, e.TooManyWaiting}
 
 
@@ -38,12 +38,12 @@ def test_the_parameters_of_an_operation_are_those_that_it_takes() -> None:
 
 
 def names_of(operation: Document) -> dict[str, str]:
-    """The place of each parameter by its name."""
+    """The location of each parameter, by name."""
     return {one["name"]: one["in"] for one in operation.get("parameters", ())}
 
 
 def security_of(path: str, method: str) -> list[Document]:
-    """Who may call: no API key is needed for core calls, which have the license key, and for OPTIONS."""
+    """The security of an operation: core calls, which have the license key, and OPTIONS need no API key."""
     action = ACTIONS[path, method]
     with_key: list[Document] = [{"basicAuth": []}, {"consumerKey": [], "consumerSecret": []}]
     if action is None:
@@ -52,7 +52,7 @@ def security_of(path: str, method: str) -> list[Document]:
 
 
 def test_every_failure_in_it_is_what_the_server_says() -> None:
-    """Each example has the name of an error, and is its answer in the operation's own words."""
+    """Each example is named after an error, and is the operation's response to it."""
     met = set()
     for path, method, operation in operations():
         action = ACTIONS[path, method]

@@ -1,4 +1,4 @@
-"""The limits of the portal: what counts, and what is given back."""
+"""The rate limits of the portal: what counts, and what is refunded."""
 
 import pytest
 
@@ -10,7 +10,7 @@ MANY = 200
 
 
 def count(limits: Limits, *, kind: str = "mail", address: str = "192.0.2.1", about: str = "") -> int:
-    """How many attempts pass; each is about something else, unless it is given."""
+    """Count the attempts that pass; each has another subject, unless given."""
     for number in range(MANY):
         try:
             limits.take(kind, address, about or f"{address} {number}")

@@ -1,4 +1,4 @@
-"""The page about personal data is complete, and as the code is."""
+"""The page about personal data is complete, and matches the code."""
 
 from tools import privacy
 from tools.reference import PAGES, REFERENCE

@@ -1,4 +1,4 @@
-"""The size of the projector's steps, and the pauses between them; and when events are settled."""
+"""The size of the projector's steps, the pauses between them, and when events are settled."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -32,7 +32,9 @@ Steps = Iterator[tuple[int, float, float]]
 
 
 def steps(seconds_of: Callable[[int], float], limit: int = _MIN_EVENTS) -> Steps:
-    """The limit, time and pause of each step while events are left; ``seconds_of`` a limit is its time."""
+    """Yield the limit, time and pause of each step until no events are left; ``seconds_of`` maps limits to
+    times.
+    """
     while True:
         projected, seconds = Projected(limit, BEHIND), seconds_of(limit)
         yield limit, seconds, _pause_after(projected, seconds, _SHARE)
@@ -46,7 +48,7 @@ def share_of(steps: Steps) -> float:
 
 
 def fast(limit: int) -> float:
-    """A commit of 3 ms, and 0.1 ms for each event."""
+    """The time of a step: 3 ms for the commit, and 0.1 ms per event."""
     return 0.003 + 0.0001 * limit
 
 
@@ -57,7 +59,7 @@ def slow(limit: int) -> float:
 @pytest.mark.parametrize("seconds_of", [fast, slow])
 def test_steps_take_the_same_part_of_the_time_however_slow(seconds_of: Callable[[int], float]) -> None:
     assert share_of(steps(seconds_of)) == pytest.approx(_SHARE)
-    # A control: with pauses as long as the steps, it is half of the time.
+    # A control: with pauses as long as the steps, the projector uses half of the time.
     assert share_of((limit, seconds, seconds) for limit, seconds, _ in steps(seconds_of)) == 0.5
 
 
@@ -73,7 +75,7 @@ def test_a_slow_step_makes_the_next_one_smaller_and_a_quick_and_full_one_at_most
     assert limits == [MAX_EVENTS, *[_MIN_EVENTS] * 4]
     assert [limit for limit, _, _ in islice(steps(lambda _: 0.0001), 4)] == [100, 200, 400, MAX_EVENTS]
     assert _next_limit(200, Projected(3, UP_TO_DATE), 0.004) == 200
-    # A control: a full one does.
+    # A control: a full step does.
     assert _next_limit(200, Projected(200, UP_TO_DATE), 0.004) == 400
     assert _next_limit(400, Projected(300, UP_TO_DATE), 0.04) == 150
 
@@ -96,7 +98,7 @@ def test_the_time_in_the_queue_does_not_count() -> None:
 
 
 class DeskOf(Desk):
-    """Gives these outcomes, and takes no time; the last one ends the loop."""
+    """A desk that returns these outcomes immediately; the last one ends the loop."""
 
     def __init__(self, *outcomes: Any, is_local: bool = False) -> None:
         self.outcomes = list(outcomes)
@@ -116,7 +118,7 @@ class DeskOf(Desk):
 
 
 class QueueOf:
-    """Rings at once, always."""
+    """A queue that always rings immediately."""
 
     def __init__(self) -> None:
         self.questions: list[Any] = []
@@ -146,7 +148,7 @@ def run(loop: Callable[[Any, Any], Any], desk: DeskOf) -> QueueOf:
 def test_a_process_that_does_nothing_else_takes_half_of_the_time(
     load: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``load`` is the part of a processor that the process used while the projector paused."""
+    """``load`` is the share of a processor that the process used while the projector paused."""
     shares, used = [], [0.0]
     steps = [Projected(100, BEHIND)] * 20
 

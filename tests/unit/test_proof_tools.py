@@ -1,5 +1,5 @@
-"""The tests of the tests: every branch of the modules that decide is run, and the tools that look for faults
-which no test notices find them.
+"""Tests of the proof tools: the modules that decide have full branch coverage, and the tools find faults that
+no test notices.
 """
 
 import json
@@ -51,7 +51,7 @@ FOR_EMPTYING = """
 def test_all_places_are_given_up():
     assert counting.emptied(3) == 0
 """
-#: Runs every line, and asserts nothing.
+#: A test that runs all lines, but asserts nothing.
 TOOTHLESS = """
 import counting
 
@@ -77,11 +77,11 @@ print(json.dumps([found.mutants, found.killed, found.endless, found.survivors]))
 
 
 def examine_mutants(folder: Path, source: str, tests: str) -> Findings:
-    """What becomes of the mutants of a small module; in a program of its own, which has no threads."""
+    """Try the mutants of a small module, in a separate process, which has no threads."""
     (folder / "counting.py").write_text(source)
     (folder / "test_counting.py").write_text(tests)
     command = [sys.executable, "-c", PROGRAM, str(folder)]
-    # As in a proof, whose long form is not for the tests of a mutant.
+    # As in a proof; the tests of a mutant must not run their long form.
     variables = {**os.environ, "LONG_PROOFS": "0.01"}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -90,7 +90,7 @@ def examine_mutants(folder: Path, source: str, tests: str) -> Findings:
     return Findings(mutants, killed, endless, [Name(*one) for one in survivors])
 
 
-# On a busy machine, it takes as long as it takes.
+# A long timeout, for busy machines.
 @pytest.mark.timeout(900)
 def test_every_branch_of_the_modules_that_decide_is_run() -> None:
     found = coverage.run(coverage.QUICK_TESTS, TESTS)

@@ -1,4 +1,4 @@
-"""The results of the long runs are added up, stored, and shown as they are."""
+"""The results of long runs are added up, stored and shown correctly."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def line(part: str, counted: dict[str, int], worst: dict[str, float] | None = No
 def test_what_was_counted_is_added_up_and_the_worst_stays() -> None:
     lines = [line("sqlite", {"kills": 20}, {"s": 1.5}), line("sqlite", {"kills": 3, "lost": 1}, {"s": 1.2})]
     assert results.read(lines) == [Record("R1", "sqlite", {"kills": 23, "lost": 1}, {"s": 1.5})]
-    # Parts and promises stay apart.
+    # Parts and promises are not merged with others.
     other = json.dumps({"promise": "R2", "part": "sqlite", "counted": {}, "worst": {}})
     found = results.read([line("sqlite", {}), line("postgresql", {}), other])
     parts = [("R1", "sqlite"), ("R1", "postgresql"), ("R2", "sqlite")]
@@ -153,7 +153,7 @@ def test_a_figure_above_its_bound_is_marked_with_its_reason() -> None:
     assert f"{missed} The reason is not known yet.\n" in text
     reason = {misses.Name("R1", "sqlite", "seconds", "abc1234"): "The disk."}
     assert f"{missed} The disk.\n" in page.section(promise, result, reason)
-    # Within its bound, as those of controls, it is not.
+    # A figure within its bound, or of a control, is not a miss.
     slow_control = Record("R1", "control: a slow server", {}, {"seconds": 9.0})
     result = a_result(Record("R1", "sqlite", {}, {"seconds": 2.0}), slow_control)
     assert "issed" not in page.section(promise, result, {})
@@ -182,7 +182,7 @@ def test_every_promise_names_tests_that_are_there(promise: Promise) -> None:
 def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
     (promise,) = (one for one in PROMISES if one.sign == sign)
     result = results.load()[sign]
-    # Older code had no figure for a bound that is newer.
+    # Results of older code may lack figures for newer bounds.
     bounded = {one.figure for one in promise.bounds} if result.is_of_this_code else set[str]()
     assert bounded.union(promise.headline) <= {name for one in result.records for name in one.figures}
 

@@ -1,4 +1,4 @@
-"""Buckets of tokens: what a source may do at once, and what time gives back."""
+"""Token buckets: bursts, and refills over time."""
 
 from itertools import count
 
@@ -15,7 +15,7 @@ NOW = 1_000_000.0
 
 
 def takes(limit: RateLimit, times: int, source: str = "a", now: float = NOW) -> int:
-    """How many of so many attempts are allowed."""
+    """Count how many of these attempts are allowed."""
     return sum(may_take(limit, source, now) for _ in range(times))
 
 
@@ -39,7 +39,7 @@ def test_a_burst_can_be_larger_than_what_a_minute_refills() -> None:
     assert takes(limit, 1_100) == 1_000
     assert takes(limit, 100, now=NOW + 10) == 20
     assert takes(limit, 2_000, now=NOW + 3_600) == 1_000
-    # Zero is no limit.
+    # Zero means no limit.
     limit = RateLimit(0, burst=10)
     assert takes(limit, 1_000) == 1_000
     assert len(limit) == 0
@@ -52,7 +52,7 @@ def test_what_is_given_back_or_refused_was_not_taken() -> None:
         limit.give_back(NOW, "a")
     assert len(limit) == 0
     assert takes(limit, 20) == 10
-    # Of several sources, all pay or none.
+    # Of several sources, all are charged or none.
     with pytest.raises(RateLimited):
         limit.take(NOW, "b", "a")
     assert takes(limit, 20, "b") == 10

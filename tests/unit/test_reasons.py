@@ -1,4 +1,4 @@
-"""Why a value is wrong, in the reader's language."""
+"""Reasons for invalid values, in the reader's language."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from keywright.http.pages.formats import speaking
 from keywright.languages import Language
 
 SOURCES = Path(keywright.__file__).parent
-#: The modules whose parsers forms use.
+#: The modules with the parsers of forms.
 PARSERS = (
     "core/parsing.py",
     "http/admin/name_suggestions.py",
@@ -23,7 +23,7 @@ PARSERS = (
 
 
 def reasons_in(path: Path) -> Iterator[str]:
-    """The texts of each ``ValueError``, with a number in the place of each value."""
+    """List the texts of all ``ValueError``, with a number instead of each value."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ValueError":
             (text,) = node.args

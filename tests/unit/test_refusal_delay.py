@@ -1,4 +1,4 @@
-"""The delay of answers to callers that are over a limit."""
+"""The delay of responses to callers that exceed a limit."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Refused calls are remembered within bounds, and those like each other are one."""
+"""Refused calls are cached within bounds, and similar ones are merged."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ LAPTOP = NamedDevice("laptop-1", "Jane's laptop")
 
 
 def a_call(minutes: int = 0, **fields: Any) -> RefusedCall:
-    """A call that was refused so many minutes after NOW."""
+    """A call that was refused this many minutes after NOW."""
     at = NOW + timedelta(minutes=minutes)
     given: dict[str, Any] = {
         "reason": "limit_reached",

@@ -1,4 +1,4 @@
-"""When a replica is asked, and when it is set aside."""
+"""When a replica is queried, and when it is taken out of use."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_after_the_pause_one_question_decides_whether_the_replica_is_back() -> N
     back.note_answer()
     behind.note_behind(MIN_PAUSE, is_far=False)
     assert (back.may_ask(MIN_PAUSE), behind.may_ask(MIN_PAUSE)) == (True, False)
-    # Back for good: it takes as many answers as before to set it aside again.
+    # Fully back: it takes as many late answers as before to take it out of use again.
     back.note_behind(MIN_PAUSE, is_far=False)
     assert back.may_ask(MIN_PAUSE)
 

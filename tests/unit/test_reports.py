@@ -1,4 +1,4 @@
-"""The figures of the reports: what an event adds to them, and which licenses have more than their like."""
+"""The figures of reports: what events add to them, and which licenses have unusually many devices."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -24,7 +24,7 @@ def moved(before: datetime | None, after: datetime | None) -> list[str | None]:
 
 
 def months(*events: Event, is_trial: bool = False) -> dict[str, str]:
-    """What the last of these events adds, each figure with its month; "-" is an event that leaves a list."""
+    """Return what the last of these events adds: figures by month; "-" marks an event that leaves a list."""
     found = rules.list_figures(History(is_trial, 7, dict(enumerate(events))))
     added = [one for id, one in found if id == len(events) - 1]
     first = date(1970, 1, 1)
@@ -45,29 +45,29 @@ def test_what_an_event_adds_to_the_figures_of_a_month() -> None:
         ([happened("license.imported")], {}),
         ([happened("license.imported", created_at=int(DUE.timestamp()))], {"made": "2026-02"}),
         ([gone], lapsed),
-        # Renewed late, with and without an event of the expiry; early; and for good.
+        # Renewed late, with and without an expiry event; early; and without expiry.
         ([gone, renewed], late),
         ([renewed], both),
         ([happened(updated, DUE - 30 * DAY, expires_at=moved(DUE, later))], both),
         ([gone, happened(updated, expires_at=moved(DUE, None))], late),
-        # Too late, too early, put forward, and nothing of that.
+        # Not a renewal: too late, too early, moved to an earlier date, or unchanged.
         ([gone, happened(updated, after_31_days, expires_at=moved(DUE, later))], {}),
         ([happened(updated, DUE - 31 * DAY, expires_at=moved(DUE, later))], {}),
         ([back], {}),
         ([happened(updated, expires_at=moved(None, DUE))], {}),
         ([happened(updated, note="changed")], {}),
-        # A moment is due once, and renewed once, also where a renewal was taken back.
+        # An expiry is due once, and renewed once, even if a renewal was undone in between.
         ([gone, renewed, back, renewed], {}),
         ([renewed, back, gone], {}),
         ([gone, renewed, back, gone], {}),
-        # By a shop, and by a person.
+        # Refunded by a shop, and by a user.
         ([refunded], {"refunded": "2026-03"}),
         ([happened(updated, actor="connection:1", status=[3, Status.INACTIVE])], {}),
         ([happened(updated, status=[3, Status.DISABLED])], {}),
     ]
     of_trials: list[tuple[list[Event], Mapping[str, str]]] = [
         ([happened("license.created")], {"trials": "2026-03"}),
-        # A trial that ends is no expiry that could have been renewed; once it was bought, it is.
+        # The end of a trial is not a due renewal, unless the trial was bought.
         ([gone], {}),
         ([renewed], {}),
         ([bought], {"bought": "2026-03"}),
@@ -96,7 +96,7 @@ def test_a_figure_is_of_the_product_that_the_license_had_then() -> None:
     both = [("expiries", 8), ("lapsed", 8)]
     assert products(9, made, first, due, second) == [("made", 7), *both]
     assert products(7, made, happened("license.updated", status=[1, 2]), none) == [("made", None)]
-    # A renewal is counted where its expiry was.
+    # A renewal is counted for the product of the expiry.
     assert products(9, first, due, second, renewed) == [*both, ("lapsed", 8), ("renewed", 8)]
     figures = [one for _, one in rules.list_figures(History(False, 7, {ID: made}))]
     assert sorted((key[1], key[3], amount) for key, amount in rules.count_figures(figures).items()) == [
@@ -182,5 +182,5 @@ def test_a_license_is_listed_that_has_several_times_what_its_like_have() -> None
         "networks": 9 + 1 + 1 + 1,
         "refusals": 20,
     }
-    # Without licenses to compare with, none has more.
+    # Without licenses to compare with, none is unusual.
     assert not any(key[0] == LICENSE for key in rules.count_devices(many, {}, lambda *_: None, NOW))

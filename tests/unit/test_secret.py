@@ -1,4 +1,4 @@
-"""The secret: made once, kept from others, and never replaced."""
+"""The secret: created once, unreadable for others, and never replaced."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ LONG = "a secret of thirty-two characters"
 
 @pytest.fixture(autouse=True)
 def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test starts in a directory of its own, with nothing set."""
+    """Run each test in an empty directory, with no settings."""
     for variable in [name for name in os.environ if name.startswith("KEYWRIGHT_")]:
         monkeypatch.delenv(variable)
     here = tmp_path / "here"
@@ -43,7 +43,7 @@ def test_a_new_installation_belongs_to_its_owner_alone() -> None:
     assert mode(settings.data_dir) == 0o700
     assert mode(settings.secret_file) == 0o600
     assert mode(settings.data_dir / "keywright.db") == 0o600
-    # SQLite leaves its log where the last connection only read.
+    # SQLite keeps its log if the last connection was read-only.
     logs = {"keywright.db-shm", "keywright.db-wal"}
     names = {path.name for path in settings.data_dir.iterdir()}
     assert names - logs == {"keywright.db", "keywright.db.lock", "secret"}

@@ -1,4 +1,4 @@
-"""Only what a shop signed with the connection's secret, a moment ago, is believed."""
+"""Events are accepted only if the shop recently signed them with the connection's secret."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,10 +14,10 @@ from tests.tables import each_row
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 BODY = b'{"a": "\xc3\xa4 body"}'
-#: The shops whose signatures have a time, and those that may send several signatures, and what joins them.
+#: The shops whose signatures include a time; and those that may send several signatures, with the separator.
 TIMED = (Shop.STRIPE, Shop.PADDLE, Shop.GENERIC)
 JOINED = {Shop.STRIPE: ("stripe-signature", ",v1="), Shop.PADDLE: ("paddle-signature", ";h1=")}
-#: The header of each shop's signature.
+#: The signature header of each shop.
 HEADER = {
     Shop.STRIPE: "stripe-signature",
     Shop.PADDLE: "paddle-signature",
@@ -36,7 +36,7 @@ def test_every_shop_has_a_module_and_is_tried_here() -> None:
 
 
 def forge(shop: Shop) -> Iterator[tuple[str, dict[str, str], bytes]]:
-    """Calls that the shop did not send a moment ago: what is wrong, the headers and the body."""
+    """Yield calls that the shop did not send just now: the flaw, the headers and the body."""
     good = sign(shop, BODY, SECRETS[shop], NOW)
     yield "another secret", sign(shop, BODY, SECRETS[shop][:-1] + "A", NOW), BODY
     for altered in (BODY + b" ", BODY[:-1], BODY.replace(b"a", b"b", 1), b""):

@@ -1,4 +1,4 @@
-"""The codes of the portal's sign-in are derived, and checked, with one secret."""
+"""The portal's sign-in codes are derived from, and checked with, one secret."""
 
 from keywright.core.crypto import KeyRing
 from keywright.identity.passwords import derive_code, derive_link_token, is_code, is_link_token

@@ -1,4 +1,4 @@
-"""Signed answers and license files: what they say, until when, and byte for byte how."""
+"""Signed answers and license files: their claims, their validity, and their exact bytes."""
 
 import json
 from datetime import datetime, timedelta
@@ -52,7 +52,7 @@ RFC_PRIVATE, RFC_PUBLIC, RFC_KID = (
     "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
     "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
 )
-#: The reasons why a token is refused.
+#: Matches the reasons for refusing a token.
 REFUSED = r"is longer|does not have three|was signed with another|was altered|is not base64url"
 A_SIGNER = Signer(decode_base64url(RFC_PRIVATE.encode()), "EdDSA")
 
@@ -60,7 +60,7 @@ A_SIGNER = Signer(decode_base64url(RFC_PRIVATE.encode()), "EdDSA")
 def said(
     terms: dict[str, Any] | None = None, *, of: dict[str, Any] | None = None, **values: Any
 ) -> SignedContent:
-    """An answer about a license with these terms, and other fields (``of``)."""
+    """Build an answer about a license with these terms and other fields (``of``)."""
     view = LicenseView(a_license_with(terms or {}, **of or {}), NamedProduct(17, "editor", "Editor"))
     defaults: dict[str, Any] = {"findings": VALID, "now": NOW, "view": view}
     return SignedContent(**defaults | values)
@@ -142,7 +142,7 @@ def test_a_product_without_a_code_is_no_audience_and_a_place_given_up_no_activat
     [
         ({"after_expiry": "older_versions"}, -DAY, {}, True),
         ({"after_expiry": "older_versions"}, 5 * DAY, {}, True),
-        # Until the license expires, every build gets the same answer.
+        # Until the license expires, the answer is the same for all builds.
         ({"after_expiry": "older_versions"}, 30 * DAY, {}, False),
         ({"after_expiry": "older_versions"}, 5 * DAY, {"days": 3}, False),
         (
@@ -255,7 +255,7 @@ def test_a_header_has_three_members_in_order_and_no_spaces(alg: Any, typ: TokenT
     assert decode_base64url(header).decode() == f'{{"alg":"{alg}","kid":"{RFC_KID}","typ":"{typ.value}"}}'
 
 
-# RFC 9864 has a new name for it; most libraries know only this one.
+# RFC 9864 has a new name for the algorithm; most libraries only support this one.
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 @given(content=st.binary(max_size=300))
 @pytest.mark.parametrize("alg", SIGNATURE_ALGS)

@@ -1,4 +1,4 @@
-"""No cell of a file is a formula to a spreadsheet, and every text can be read back from its cell."""
+"""No cell is interpreted as a formula by a spreadsheet, and all texts can be read back."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
         ('x;"=1', "x;\"'=1"),
         ("=1;=1", "'=1;'=1"),
         (";;=1", ";;'=1"),
-        # Without such a place, it stays as it is.
+        # Other texts are not changed.
         *(
             (text, text)
             for text in ("AB-CD-EF", "a;b", "a, b", "Smith, -5 %", "a; =b", "1+1=2", "a@b.example")

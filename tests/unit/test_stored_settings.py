@@ -1,4 +1,4 @@
-"""Settings of the pages: under those of the environment and files, checked by the same code."""
+"""Settings from the pages: lower precedence than environment and files, and the same validation."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Tables of licenses: which field a column is, and what its cells say."""
+"""Tables of licenses: the mapping of columns to fields, and the parsing of cells."""
 
 from datetime import UTC, datetime
 from io import BytesIO
@@ -35,7 +35,7 @@ def about(given: dict[str, str] | None = None, shop: str | None = None) -> About
 
 
 def read(text: str | bytes, **options: Any) -> tuple[list[ImportedLicense], list[str]]:
-    """The licenses of a CSV file, and the reasons why others cannot be used."""
+    """Parse the licenses of a CSV file; return them, and the reasons why others are unusable."""
     report = Report()
     content = text.encode() if isinstance(text, str) else text
     found = list(CsvTable(BytesIO(content), about(**options), Rejects(None, report)).records())
@@ -122,7 +122,7 @@ def test_a_row_says_what_its_license_is() -> None:
         place="line 2",
         fields=one.fields,
     )
-    # A key alone is a license of the file's time.
+    # A license with only a key gets the file's time.
     ([one], _) = read("key\nA\n")
     assert (one.status, one.created_at, one.updated_at) == (Status.ACTIVE, NOW, NOW)
     assert one.fields == frozenset({"key"})
@@ -224,7 +224,7 @@ def test_a_customer_has_an_address_a_name_and_a_language() -> None:
 
 
 def test_a_day_is_the_whole_day_in_the_zone_of_the_file() -> None:
-    """What expires does so at its end; other days are meant from their beginning; times are in UTC."""
+    """Expiries are at the end of the day; other dates at its beginning; times are in UTC."""
     rows = table_rows.Rows(
         ["key", "expires_at", "created_at"], DEFAULTS._replace(zone=ZoneInfo("America/New_York"))
     )

@@ -1,4 +1,4 @@
-"""Every text of the pages is marked for translation, and every catalog has it."""
+"""All texts of the pages are marked for translation, and all catalogs contain them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tools.texts import DOMAINS, Domain
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_every_catalog_has_every_text_with_its_values_and_tags(domain: Domain) -> None:
-    """``make texts`` collects them; what is empty then is to be translated."""
+    """``make texts`` collects them; then translate the empty ones."""
     assert texts.find_problems(domain) == []
 
 

@@ -1,4 +1,4 @@
-"""The tiers leave out no test, and run none twice; a table in one test leaves out no row."""
+"""The tiers omit no test, and run none twice; a test of a table omits no row."""
 
 import inspect
 import json
@@ -14,7 +14,7 @@ from tests import conftest
 from tests.tables import each_row
 from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, tier_of
 
-#: Small modules; together they have tests of every tier.
+#: Small modules that together have tests of all tiers.
 MODULES = (
     "unit/test_rules.py",
     "unit/test_proof_tools.py",
@@ -23,7 +23,7 @@ MODULES = (
     "http/test_records.py",
     "faults/test_drill_judge.py",
 )
-#: Collects with each tier, and prints the names of the tests that are left.
+#: Collects with each tier, and prints the names of the selected tests.
 PROGRAM = """
 import json, sys, pytest
 
@@ -51,7 +51,7 @@ def test_ordinary_and_rest_are_all_tests_and_share_none_and_quick_is_a_part_of_o
 
 
 def select(request: pytest.FixtureRequest, option: str) -> list[pytest.Item]:
-    """The tests of this run that the option selects; the run itself may have another option."""
+    """Select the tests of this run by the option; the run itself may have another option."""
     return [item for item in request.config.stash[COLLECTED] if tier_of(item) in OPTIONS[option]]
 
 
@@ -62,7 +62,7 @@ def test_every_test_is_in_ordinary_or_in_rest(request: pytest.FixtureRequest) ->
 
 
 @pytest.mark.parametrize(
-    # Each in the run that imports what the option leaves out.
+    # Run each in the run that imports what the option omits.
     "option",
     ["quick", pytest.param("ordinary", marks=pytest.mark.tier("rest")), "rest"],
 )

@@ -1,4 +1,4 @@
-"""Uploaded tables: their parts, their columns, and what is read of them."""
+"""Uploaded tables: their parts, columns and licenses."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_every_line_is_in_one_part_and_keeps_its_number() -> None:
     assert (table.format, table.header, table.amount) == (Format.CSV, b"Key,Limit\n", 60)
     assert [part.amount for part in table.parts] == [25, 25, 10]
     places = [place_of(one) for one in read(table)]
-    # The key with a line's end in it is unusable, and the row after it begins a line later.
+    # A key with a line break is unusable, and the next row begins one line later.
     assert places[:2] == ["line 2", "line 3"]
     assert places[10].startswith("line 12: license_key must")
     assert places[11] == "line 14"
@@ -63,7 +63,7 @@ def test_a_table_in_json_is_known_by_its_first_character() -> None:
     assert (table.format, table.header, table.amount) == (Format.JSONL, b"", 3)
     assert list_columns(table.format, b"", table.parts[0].text) == ["key", "Note"]
     assert [place_of(one) for one in read(table)] == ["line 2", "line 4", "line 5: it is no JSON"]
-    # Of very many names, the first thousand can have a field.
+    # Of very many columns, the first thousand can be mapped.
     line = "{" + ",".join(f'"metadata.c{number}":1' for number in range(1_500)) + "}"
     assert len(list_columns(Format.JSONL, b"", line.encode())) == 1_000
 

@@ -1,4 +1,4 @@
-"""The document and the page of v3 hold what its table of routes holds, for every route."""
+"""The OpenAPI document and the page of v3 match the table of routes, for all routes."""
 
 import ast
 import json
@@ -25,7 +25,7 @@ from keywright.licensing.terms.rules import merge_terms
 from tests.http.v3_app import OWN_ROUTES
 from tests.tables import each_row
 
-#: Those of the tests have everything that a route can have.
+#: The tests' own routes have everything that a route can have.
 ALL = (*ROUTES, *OWN_ROUTES)
 DOCUMENT = build(Settings(), ALL)
 
@@ -129,7 +129,7 @@ def test_each_failure_is_a_problem_whose_examples_are_its_codes() -> None:
 
 
 def test_members_of_answers_are_required_and_no_member_has_a_default() -> None:
-    """To generators of clients, a member with a default is always there."""
+    """Client generators assume that a member with a default is always present."""
     assert not [name for name, one in RECORDS.items() if '"default":' in json.dumps(one)]
     order = next(one for name, one in RECORDS.items() if name.endswith("license_schemas.Order"))
     assert order["required"] == ["source", "id", "line", "index"]

@@ -1,4 +1,4 @@
-"""The list of everything that is wrong in a body costs little, whatever is sent."""
+"""Listing everything wrong in a body is cheap, whatever is sent."""
 
 import json
 

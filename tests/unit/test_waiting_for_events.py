@@ -1,4 +1,4 @@
-"""Calls that wait for events lose none, whenever their time is up, and are not all answered at once."""
+"""Calls that wait for events lose none, whenever they time out, and do not all get responses at once."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ class Call:
 
 
 class LogOfEvents(Desk):
-    """Answers a look when ``look`` has ended, with one event; that event is in no list yet."""
+    """An event log that returns one event once ``look`` has ended; no list contains that event yet."""
 
     def __init__(self, look: Callable[[], Any]) -> None:
         self._look = look
@@ -47,7 +47,7 @@ def test_an_event_that_comes_as_the_time_is_up_is_not_lost(monkeypatch: pytest.M
         ends = asyncio.get_running_loop().time() + 0.2
 
         async def look() -> None:
-            """End in the turn of the event loop in which the time is up."""
+            """End in the turn of the event loop in which the call times out."""
             time.sleep(max(0.0, ends - asyncio.get_running_loop().time()) + 0.01)
             await asyncio.sleep(0)
 

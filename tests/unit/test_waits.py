@@ -1,4 +1,4 @@
-"""What the log says while the loops in the background have to wait for the database."""
+"""Log messages while background loops have to wait for the database."""
 
 import logging
 
@@ -12,7 +12,7 @@ from keywright.core.errors import Fault, StoreUnavailable, WaitedTooLong
 def test_a_loop_that_waits_says_the_reason_in_words_and_warns_only_when_it_goes_on(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has to wait for more than two minutes, a turn every second."""
+    """It waits for more than two minutes, retrying every second."""
     caplog.set_level(logging.INFO)
     seconds = iter(range(1_000))
     monkeypatch.setattr(loops, "monotonic", lambda: float(next(seconds)))

@@ -1,4 +1,4 @@
-"""Where deliveries may go, when they are attempted, and what they say."""
+"""Webhook deliveries: allowed addresses, times of attempts, and contents."""
 
 import base64
 import json
@@ -117,7 +117,7 @@ def test_an_endpoint_is_told_of_the_events_that_it_names() -> None:
     assert all(rules.is_notified_of(endpoint, an_event(name=one)) for one in told)
     assert not any(rules.is_notified_of(endpoint, an_event(name=one)) for one in not_told)
     assert rules.is_notified_of(an_endpoint(events=("*",)), an_event(name="user.created"))
-    # Only the tested endpoint is told of a test.
+    # A test event is delivered only to the tested endpoint.
     test = an_event(name="webhook.tested", details={"endpoint_id": 1})
     assert rules.is_notified_of(an_endpoint(id=1, events=("license.*",)), test)
     assert not rules.is_notified_of(an_endpoint(id=2, events=("*",)), test)
