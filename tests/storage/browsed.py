@@ -1,4 +1,4 @@
-"""Licenses to look for, and what has to be found among them: everything is compared with everything."""
+"""Licenses to search for, and a reference search that compares all of them."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from tests.makers import NOW, a_license
 LABELS = ("laptop", "laptop 2", "lap", "ördner", "z\U0010ffff", "z\U0010ffffa", "\ud7ff", "\ue000x", "l")
 ADDRESSES = ("10.0.0.1", "2001:db8::1")
 PREFIXES = ("llap", "llaptop", "lö", "lz", "lz\U0010ffff", "l\ud7ff", "l", "", "lnone")
-#: Terms, and whether they are the beginning of one.
+#: Search terms, and whether they are prefixes.
 TERMS = (
     *((f"l{label}", False) for label in LABELS),
     *((f"i{address}", False) for address in ADDRESSES),
@@ -28,19 +28,19 @@ TERMS = (
     *((prefix, True) for prefix in PREFIXES),
 )
 _INSERT_TERMS, _INSERT_UPDATES = bulk_insert(search_terms), bulk_insert(license_updates)
-#: No license here is good for longer, in days.
+#: The maximum validity of licenses here, in days.
 _LONGEST = 1_000
 
 
 class LicenseWithTerms(NamedTuple):
-    """A license, and the terms it is found by."""
+    """A license, and its search terms."""
 
     license: License
     terms: frozenset[str]
 
 
 def a_license_with_terms(number: int, chance: random.Random) -> LicenseWithTerms:
-    """A license of any kind, used by chance; most of its numbers are shared with others."""
+    """Create a random license, perhaps with activations; it shares most of its IDs with others."""
     limit = chance.choice((None, 1, 2))
     taken = chance.choice((0, 0, 1, 2))
     taken = taken if limit is None else min(taken, limit)
@@ -68,7 +68,7 @@ def a_license_with_terms(number: int, chance: random.Random) -> LicenseWithTerms
 
 
 def insert(tx: WriteTransaction, some: Iterable[LicenseWithTerms]) -> None:
-    """Write them, each of their terms from two activations where it comes from any."""
+    """Insert licenses; terms from activations are inserted for two activations each."""
     listed = list(some)
     license_store.save_new_licenses(tx, [one.license for one in listed])
     _INSERT_UPDATES.execute(
@@ -87,7 +87,7 @@ def insert(tx: WriteTransaction, some: Iterable[LicenseWithTerms]) -> None:
 
 
 def matching(search: Search, some: Iterable[LicenseWithTerms], now: datetime = NOW) -> list[License]:
-    """Those that are looked for, in the order of the list."""
+    """The licenses that match, in the order of the list."""
     found = [one.license for one in some if _is_wanted(search, one, now)]
     if search.order == Order.EXPIRES:
         return sorted(found, key=lambda one: (one.expires_at is None, one.expires_at or now, one.id))
@@ -119,7 +119,7 @@ def _is_wanted(search: Search, one: LicenseWithTerms, now: datetime) -> bool:
 
 
 def pages(tx: ReadTransaction, search: Search, **asked: Any) -> Iterator[Page]:
-    """Every page, from the first on."""
+    """Read all pages, forward from the first."""
     cursor = None
     while True:
         page = find_page(tx, search, cursor=cursor, now=NOW, **asked)
@@ -130,7 +130,7 @@ def pages(tx: ReadTransaction, search: Search, **asked: Any) -> Iterator[Page]:
 
 
 def pages_back(tx: ReadTransaction, search: Search, last: Page, **asked: Any) -> Iterator[Page]:
-    """Every page before this one, backward."""
+    """Read all pages before this one, backward."""
     page = last
     while page.previous is not None:
         page = find_page(tx, search, cursor=page.previous, now=NOW, **asked)
@@ -138,9 +138,9 @@ def pages_back(tx: ReadTransaction, search: Search, last: Page, **asked: Any) ->
 
 
 def many_licenses_with_terms(storage: Storage, amount: int, seed: int) -> list[LicenseWithTerms]:
-    """So many licenses, written."""
+    """Insert this many licenses."""
     chance = random.Random(seed)
-    # Numbers have gaps, as after others were deleted.
+    # IDs have gaps, as if other licenses had been deleted.
     numbers = sorted(chance.sample(range(1, 3 * amount), amount))
     some = [a_license_with_terms(number, chance) for number in numbers]
     with storage.write() as tx:
@@ -149,7 +149,7 @@ def many_licenses_with_terms(storage: Storage, amount: int, seed: int) -> list[L
 
 
 def insert_terms(tx: WriteTransaction, records: Iterable[Activation]) -> None:
-    """Let licenses be found by the tokens, labels and addresses of these activations."""
+    """Insert search terms for the tokens, labels and addresses of these activations."""
     values = [
         {"term": term, "license_id": one.license_id, "activation_id": one.id}
         for one in records

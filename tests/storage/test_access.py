@@ -1,4 +1,4 @@
-"""API keys, as they are issued, revoked and found."""
+"""Issuing, revoking and finding API keys."""
 
 import pytest
 
@@ -24,7 +24,7 @@ DATABASES = ("sqlite",)
 
 
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
-    """Who calls with these, found as the interface finds them."""
+    """Find the caller with these credentials, as the interface does."""
     query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
     return api_keys.caller_of(open_executor(storage).query([query])[0], consumer_secret, NOW)
 

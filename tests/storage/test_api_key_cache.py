@@ -1,4 +1,4 @@
-"""API keys that a server process remembers: what it accepts after one was revoked."""
+"""The API key cache of a server process: what it accepts after a key was revoked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ JUST_BEFORE = LIFETIME * 0.99
 
 
 class Process:
-    """The desk and the cache of a server process, with a clock of its own."""
+    """The desk and the cache of a server process, with its own clock."""
 
     def __init__(self, storage: Storage, *, has_listener: bool = True) -> None:
         self.time = 0.0
@@ -34,7 +34,7 @@ class Process:
         self.desk = Desk(open_executor(storage), most_waiting=10, listeners=listeners)
 
     async def accepts(self, issued: IssuedApiKey) -> bool:
-        """Whether it finds the API key of a call."""
+        """Whether the process finds the API key of a call."""
         query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(issued.consumer_key))
 
         async def look_up() -> Any:
@@ -91,7 +91,7 @@ async def test_another_process_refuses_it_a_second_later(
         assert await process.accepts(issued)
         await asyncio.to_thread(revoke_api_key, open_again(), issued.api_key.id)
         process.time = JUST_BEFORE
-        # The control: until then, nothing tells this process.
+        # A control: until then, this process is not notified.
         assert await process.accepts(issued)
         process.time = LIFETIME
         assert not await process.accepts(issued)

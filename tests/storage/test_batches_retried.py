@@ -1,4 +1,4 @@
-"""A call that is sent again gets its first answer and has no second effect."""
+"""A repeated call gets its first response, and has no second effect."""
 
 from datetime import timedelta
 from hashlib import sha256
@@ -162,7 +162,7 @@ def test_every_changing_command_can_be_retried(executor: Executor) -> None:
 
 
 def test_of_one_license_only_so_much_is_kept_and_the_newest_stays(storage: Storage) -> None:
-    """Others' answers stay, and so do those of callers with more than a license key."""
+    """Responses for other licenses are kept, and so are those for callers with more than a license key."""
 
     def keep(owner: int, number: int, size: int) -> bytes:
         scope = sha256(f"{owner} {number}".encode()).digest()
@@ -184,7 +184,7 @@ def test_of_one_license_only_so_much_is_kept_and_the_newest_stays(storage: Stora
         idempotency.trim(tx, 18, 3_000)
     assert kept(own) == [False] * 3 + [True] * 3
     assert kept(others) == [True, True]
-    # By itself, now and then: a larger answer sooner.
+    # It happens occasionally, sooner for a larger response.
     first = keep(-17, 10, 972)
     for number in range(11, 200):
         keep(-17, number, 2**20)

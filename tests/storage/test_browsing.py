@@ -1,4 +1,4 @@
-"""Pages of licenses are what comparing every license would give, forward and backward."""
+"""Pages of licenses equal those of a reference search, forward and backward."""
 
 import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -37,12 +37,12 @@ from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
-#: In seconds: for one step, and for all of them.
+#: Time budgets in seconds: for one step, and for all steps.
 NO_TIME, MUCH_TIME = 0.0, 60.0
 
 
 class Shelf:
-    """A database with licenses, and what they are."""
+    """A database, and the licenses in it."""
 
     def __init__(self, storage: Storage, amount: int) -> None:
         self.storage = storage
@@ -62,7 +62,7 @@ class Shelf:
 
 @pytest.fixture(scope="module")
 def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    """200 licenses."""
+    """A database with 200 licenses."""
     with a_storage(database, tmp_path_factory.mktemp("shelf")) as storage:
         yield Shelf(storage, 200)
 
@@ -89,7 +89,7 @@ ASKED: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def searches(draw: st.DrawFn) -> Search:
-    """For nothing, for one thing, for several."""
+    """Searches without conditions, with one, and with several."""
     names = draw(st.lists(st.sampled_from(sorted(ASKED)), max_size=4, unique=True))
     values: dict[str, Any] = {name: draw(ASKED[name]) for name in names}
     if "term" in values:
@@ -98,8 +98,8 @@ def searches(draw: st.DrawFn) -> Search:
 
 
 class Sizes(NamedTuple):
-    """How many are looked at in a step, at least and at most; how many are few; how many are passed by; and
-    how much time there is.
+    """The limits of a search: the minimum and maximum rows per step, how many count as few, how many may be
+    skipped, and the time budget.
     """
 
     shortest: int
@@ -138,7 +138,7 @@ def licenses_on(found: list[Page]) -> list[License]:
 
 
 def is_begun_again(forward: list[Page], backward: list[Page]) -> bool:
-    """Whether an incomplete page was the first one, as turned out: the list then begins again."""
+    """Whether an incomplete page turned out to be the first one: then the list begins again."""
     if not backward or not backward[-2:-1]:
         return False
     is_seen_before = any(one in licenses_on(backward[:-1]) for one in backward[-1].licenses)

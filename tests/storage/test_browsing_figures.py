@@ -1,4 +1,4 @@
-"""Figures about all licenses are counted, and may be a minute old."""
+"""Counts of all licenses are cached, for up to a minute."""
 
 import threading
 from collections.abc import Callable
@@ -26,7 +26,7 @@ TODAY = NOW.date()
 
 
 def insert_counts(tx: WriteTransaction, amounts: dict[tuple[int, str], int]) -> None:
-    """How often something happened so many days ago."""
+    """Insert counts for this many days ago."""
     today = (TODAY - date(1970, 1, 1)).days
     values = [{"day": today - ago, "name": name, "amount": amount} for (ago, name), amount in amounts.items()]
     bulk_insert(daily_counts).execute(tx.connection, values)
@@ -130,7 +130,7 @@ def test_the_latest_events_come_first(storage: Storage) -> None:
 
 @pytest.fixture
 def add(storage: Storage) -> Any:
-    """Adds a license."""
+    """Add a license."""
     numbers = iter(range(1, 100))
 
     def added() -> None:
@@ -220,7 +220,7 @@ def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: A
         return run_read(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
 
     add()
-    # There are none to be given out: who comes first waits.
+    # Nothing is cached yet: the first caller waits.
     assert (total_at(0), asked) == (1, [])
     add()
     assert [total_at(60), total_at(61)] == [1, 1]

@@ -1,4 +1,4 @@
-"""The pages' indices are used by the pages, and cost nothing where licenses are activated."""
+"""Pages use the indexes for them, and activations do not have to update these indexes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ Statement = tuple[str, Any]
 
 @contextmanager
 def note_statements() -> Iterator[list[Statement]]:
-    """The statements that databases are asked meanwhile."""
+    """Record the statements sent to databases during the block."""
     statements: list[Statement] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -49,12 +49,12 @@ def note_statements() -> Iterator[list[Statement]]:
 
 
 def plans(storage: Storage, search: Search) -> str:
-    """How the database goes about what a page asks."""
+    """The query plans for a page."""
     return plans_of(storage, lambda tx: find_page(tx, search, cursor=None, limit=10, now=NOW))
 
 
 def plans_of(storage: Storage, read: Callable[[ReadTransaction], object]) -> str:
-    """How the database goes about what is read."""
+    """The query plans for a read."""
     with storage.read() as tx:
         with note_statements() as statements:
             read(tx)
@@ -69,7 +69,7 @@ def plans_of(storage: Storage, read: Callable[[ReadTransaction], object]) -> str
 
 @pytest.fixture(scope="module")
 def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
-    """200 licenses, for tests that only read."""
+    """A database with 200 licenses, for tests that only read."""
     with a_storage(database, tmp_path_factory.mktemp("shelf")) as storage:
         many_licenses_with_terms(storage, 200, seed=1)
         yield storage
@@ -105,7 +105,7 @@ def test_every_search_has_its_index(
 def test_the_licenses_of_a_customer_who_has_many_have_their_index(
     storage: Storage, database: str, url: str
 ) -> None:
-    """PostgreSQL would rather read every license until enough of them are the customer's."""
+    """PostgreSQL would prefer to scan all licenses until it finds enough of the customer."""
     own = LicenseFilter(customer_id=1)
     licenses = [
         a_license(id=number, key=f"K-{number}", customer_id=1 if number % 2 == 0 else number)
@@ -147,14 +147,14 @@ def test_the_renewals_that_wait_for_a_sale_have_their_index(storage: Storage) ->
 
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
-    """Two licenses: A, and B whose time begins with its first activation."""
+    """An executor with two licenses: A, and B, whose validity begins with its first activation."""
     executor = open_executor(storage)
     executor.execute([create("A", expires_at=NOW + timedelta(days=9)), create("B", valid_for_days=9)])
     return executor
 
 
 def find_changed_columns(executor: Executor, *commands: Any) -> list[str]:
-    """What is written into the table of licenses, a statement each."""
+    """The columns written to the table of licenses, by statement."""
     with note_statements() as statements:
         outcomes = executor.execute(commands)
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
@@ -197,7 +197,7 @@ def test_activating_touches_no_index_of_licenses(
             steps = tx.connection.exec_driver_sql(f"EXPLAIN {update}", parameters).all()
         assert not [step for step in steps if step.opcode.startswith("Idx")]
         return
-    # What a connection did is counted when it ends.
+    # PostgreSQL counts a connection's statements when it ends.
     storage.close()
     counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'licenses'"
     assert execute(url, counted) == [(20, 20)]

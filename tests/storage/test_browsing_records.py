@@ -1,4 +1,4 @@
-"""A license is shown with its latest activations; events are found among very many, piece by piece."""
+"""A license is shown with its latest activations; events are found among very many, in steps."""
 
 import random
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ OWNERS = {1: (31, 7), 2: (31, None), 3: (None, 7)}
 
 
 class Past(NamedTuple):
-    """A database, and the events in it with their numbers, oldest first."""
+    """A database, and the events in it with their IDs, oldest first."""
 
     storage: Storage
     events: list[tuple[int, Event]]
@@ -97,7 +97,7 @@ class Past(NamedTuple):
 
 @pytest.fixture(scope="module")
 def past(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
-    """100 events of ten days; some numbers are missing."""
+    """100 events of ten days; some IDs are missing."""
     with a_storage(database, tmp_path_factory.mktemp("past")) as storage:
         yield Past(storage, happened(storage))
 
@@ -198,7 +198,7 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
     expected = [pair for pair in past.events[::-1] if is_asked_for(pair[1], asked)]
     for limit, step, gathered in ((7, 10, 0), (40, 1_000, 1_000), (1, 3, 2), (9, 5, 50)):
         monkeypatch.setattr(feed, "_STEP", step)
-        # With 0, the events of a customer are found among all; with 1,000, by the licenses.
+        # With 0, a customer's events are searched among all; with 1,000, by the licenses.
         monkeypatch.setattr(feed, "_MAX_GATHERED", gathered)
         monkeypatch.setattr(feed, "_AT_ONCE", step)
         found = all_pages(past.storage, limit=limit, budget=budget, **asked)
@@ -209,7 +209,7 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
         assert not found[-1].is_incomplete
         if budget:
             assert not any(page.is_incomplete for page in found)
-            # No page says that there are more when there are none.
+            # No page announces more if there are none.
             assert len(found) == max(1, -(-len(expected) // limit))
 
 

@@ -1,4 +1,4 @@
-"""Lists in an order that no index has: by names, and by the last use."""
+"""Lists in an order without an index: by names, and by last use."""
 
 from functools import partial
 
@@ -20,9 +20,9 @@ from tests.makers import NOW, a_license, an_origin
 
 DATABASES = ("sqlite",)
 
-#: The customers and products of six licenses, by the ids of these.
+#: The customers and products of six licenses, by license ID.
 OWNERS = {1: (7, 1), 2: (None, None), 3: (8, 2), 4: (9, 1), 5: (7, 3), 6: (70, None)}
-#: When their devices were seen last.
+#: When their devices were last seen.
 SEEN = [(3, 1, 100), (1, 1, 50), (1, 2, 200), (5, 1, 100)]
 
 
@@ -52,7 +52,7 @@ def executor(storage: Storage, executor: Executor) -> Executor:
 
 
 def walk(storage: Storage, search: Search, limit: int) -> tuple[list[int], list[int]]:
-    """The ids of all pages, forward, and backward from the last."""
+    """Read the IDs of all pages, forward, and backward from the last."""
 
     def question(cursor: str | None) -> tuple[list[int], str | None, str | None]:
         page = run_read(storage, lambda tx: find_page(tx, search, cursor=cursor, limit=limit, now=NOW))
@@ -77,7 +77,7 @@ def walk(storage: Storage, search: Search, limit: int) -> tuple[list[int], list[
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
-        # By name or e-mail address in any case, else the number; those without a customer come last.
+        # By name or e-mail address, case-insensitive, else by ID; licenses without a customer come last.
         (Order.CUSTOMER, [6, 3, 4, 1, 5, 2]),
         (Order.PRODUCT, [5, 3, 1, 4, 2, 6]),
         (Order.SEEN, [1, 5, 3, 6, 4, 2]),
@@ -106,7 +106,7 @@ def test_many_licenses_are_not_sorted_until_the_search_is_narrower(
         "sort": "is too long to be sorted so; narrow the search to at most 3 licenses"
     }
     assert walk(storage, Search(order=Order.CUSTOMER, status=2), 9)[0] == [3, 1, 5]
-    # By creation, a longer list with a filter is in the order of IDs, and its pages tell so.
+    # Sorted by creation, a longer list with a filter is in the order of IDs, and its pages report that.
     monkeypatch.setattr(scan, "MAX_COUNTED", 2)
     asked = [
         Search(status=2),

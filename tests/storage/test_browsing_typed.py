@@ -1,4 +1,4 @@
-"""What is typed into the search box is found for what it can be."""
+"""A text typed into the search box is searched as everything it could be."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Six(NamedTuple):
 
 @pytest.fixture(scope="module")
 def six(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Six]:
-    """One for all tests that only read."""
+    """A database for all tests that only read."""
     with a_storage(database, tmp_path_factory.mktemp("six")) as storage:
         yield Six(storage, make_six(storage))
 
@@ -62,7 +62,7 @@ def make_six(storage: Storage) -> list[str]:
 
 
 def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
-    """What a text is taken for, and the numbers of the licenses that are found then."""
+    """The interpretations of a text, and the IDs of the licenses found by each."""
     with storage.read() as tx:
         return {
             one.kind: [
@@ -108,7 +108,7 @@ def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
     ],
 )
 def test_a_text_is_what_it_can_be(six: Six, text: str, expected: dict[str, list[int]]) -> None:
-    # The likeliest first.
+    # The most likely interpretation first.
     assert [*meanings(six.storage, text).items()] == [*expected.items()]
 
 

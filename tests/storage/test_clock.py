@@ -1,4 +1,4 @@
-"""A clock is compared with the last moment that was believed; what a wrong one has written is found again."""
+"""The clock is compared with the last plausible time; items with times from a wrong clock are found again."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ FAR = 400 * DAY
 
 
 class Desk:
-    """Serves the guard from the database of the test, one call after the other."""
+    """A desk for the guard, on the database of the test, with sequential calls."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -42,7 +42,7 @@ class Desk:
 
 
 class Clock:
-    """A clock that a test sets, and one that goes on by itself."""
+    """A clock that a test sets, and a monotonic one that always advances."""
 
     def __init__(self) -> None:
         self.now, self.seconds = NOW, 1000.0
@@ -61,7 +61,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def look(executor: Executor, guard: ClockGuard | None = None) -> ClockGuard:
-    """A guard, as it is after another look."""
+    """Return the guard after another check."""
     guard = guard or ClockGuard(Desk(executor))  # type: ignore[arg-type]
     asyncio.run(guard.look())
     return guard
@@ -80,7 +80,7 @@ def test_a_start_is_believed_after_what_happened_last(executor: Executor, wall: 
         case _:
             do(executor, create("a"))
             do(executor, activate("a", idempotency=a_retry("call")))
-    # What is believed counts from then on.
+    # Times are compared with that of the newest event, shop event or response.
     cases = {31 * DAY: False, FAR: False, -DAY: False, -FAR: False, timedelta(0): True, 2 * DAY: True}
     for since, is_right in cases.items():
         wall.now = NOW + since

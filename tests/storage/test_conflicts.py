@@ -1,5 +1,5 @@
-"""Several at once on one PostgreSQL database: they wait for each other, or one is run again, and each of
-them gets what it would have got alone.
+"""Concurrent commands on one PostgreSQL database wait for each other, or are retried, and have the same
+outcomes as without concurrency.
 """
 
 import threading
@@ -55,7 +55,7 @@ from tests.makers import (
 from tests.storage.conftest import EVERY_ISOLATION, Opener
 from tests.storage.unlucky import raise_error
 
-#: Two that do not know of each other.
+#: Two independent executors.
 Pair = tuple[Executor, Executor]
 
 DATABASES = tuple(one for one in EVERY_ISOLATION if one != "sqlite")
@@ -65,18 +65,18 @@ ANY = LicenseFilter()
 
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
-    """Without bad luck: what goes wrong here is what the tests do."""
+    """An executor without random faults: only the tests cause failures here."""
     return open_executor(storage)
 
 
 @pytest.fixture
 def pair(open_again: Opener) -> Pair:
-    """On one database."""
+    """Two executors on one database."""
     return open_executor(open_again()), open_executor(open_again())
 
 
 def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
-    """What both return, begun at the same moment."""
+    """Start both at the same moment, and return their results."""
     together = threading.Barrier(2)
 
     def begin(call: Callable[[], Any]) -> Any:
@@ -88,7 +88,7 @@ def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
 
 
 def surely(executor: Executor, commands: list[Command]) -> list[Any]:
-    """What becomes of these commands; on a busy machine some may be told to come again, and do."""
+    """Return the outcomes of commands; retry those refused because the machine is busy."""
     outcomes = executor.execute(commands)
     while left := [number for number, one in enumerate(outcomes) if isinstance(one, Unavailable)]:
         again = executor.execute([commands[number] for number in left])
@@ -98,7 +98,7 @@ def surely(executor: Executor, commands: list[Command]) -> list[Any]:
 
 
 def change_at_once(pair: Pair, one: list[Command], other: list[Command]) -> list[list[Any]]:
-    """What both get that give these commands at the same moment."""
+    """Execute these commands at the same moment, and return the outcomes."""
     return at_once(partial(pair[0].execute, one), partial(pair[1].execute, other))
 
 
@@ -117,7 +117,7 @@ def test_licenses_are_locked_in_the_order_of_their_numbers() -> None:
 
 
 def deadlocks(url: str) -> int:
-    """How many the server had to break in this database, in sessions that have ended."""
+    """The number of deadlocks that the server resolved in this database, in sessions that have ended."""
     query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     return int(execute(url, query)[0][0])
 
@@ -162,7 +162,7 @@ def test_those_who_lock_the_same_licenses_in_other_orders_do_not_block_each_othe
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a lock longer than a moment, nor leaves it alone afterwards."""
+    """Use a short lock timeout, and no pause after it."""
     shorter = session._SETUP.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
     assert shorter != session._SETUP
     monkeypatch.setattr(session, "_SETUP", shorter)
@@ -171,7 +171,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def held(url: str, key: str) -> Iterator[None]:
-    """Another program holds the license."""
+    """Let another program lock the license during the block."""
     with closing(psycopg.connect(url)) as other:
         query = "SELECT id FROM licenses WHERE key_hmac = %s FOR UPDATE"
         assert other.execute(query, (KEY_RING.blind_index(key),)).fetchall() != []
@@ -224,7 +224,7 @@ def test_beside_a_license_that_is_held_for_long_several_servers_refuse_nothing_e
     decided: Counter[str] = Counter()
 
     def serve(executor: Executor) -> None:
-        # Long enough for some looks whether the license is held still.
+        # Long enough for some checks whether the license is still locked.
         end = monotonic() + 4
         while monotonic() < end:
             outcomes = executor.execute([activate(key) for key in keys])
@@ -242,7 +242,7 @@ def test_beside_a_license_that_is_held_for_long_several_servers_refuse_nothing_e
 
 
 class Failing(PostgresStorage):
-    """The server fails the next changes at their end."""
+    """Lets the server fail the next changes at their end."""
 
     def __init__(self, url: str, key_ring: KeyRing) -> None:
         super().__init__(url, key_ring)
@@ -261,13 +261,13 @@ class Failing(PostgresStorage):
 
 @pytest.fixture
 def failing(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Failing]:
-    # However slow the machine is, its tries are quick.
+    # Even on a slow machine, attempts count as quick.
     monkeypatch.setattr(retry, "_QUICK", 3600.0)
     with closing(Failing(url, KEY_RING)) as failing:
         yield failing
 
 
-#: Serialization failure, deadlock, unique violation, server going away.
+#: Serialization failure, deadlock, unique violation, server shutdown.
 REPEATED = ["40001", "40P01", "23505", "57P01"]
 
 
@@ -294,7 +294,7 @@ def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
         assert license_store.count_licenses(tx, ANY) == 0
 
 
-#: Each try but the last is followed by a look.
+#: Each attempt except the last is followed by a check.
 @pytest.mark.parametrize(("times", "transactions"), [(1, 3), (3, 5), (5, 5)])
 def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_twice(
     failing: Failing, times: int, transactions: int
@@ -327,7 +327,7 @@ def test_a_change_between_reading_and_locking_is_noticed(
         return license_store.lock_licenses(tx, [KEY])[0].times_activated
 
     assert run_write(storage, work) == 1
-    # One that sees a single moment is run again; another sees what is there when it looks.
+    # A snapshot transaction is run again; any other sees the current data.
     assert len(tried) == (1 if database == "postgresql" else 2)
 
 

@@ -1,4 +1,6 @@
-"""Deleted licenses: gone for everybody at once, and restored whole while their key and order are free."""
+"""Deleted licenses: gone immediately for all callers, and restored completely while key and order
+are free.
+"""
 
 from datetime import timedelta
 from functools import partial
@@ -48,7 +50,7 @@ from tests.makers import (
 
 DATABASES = ("sqlite",)
 SOON = NOW + timedelta(days=1)
-#: What a deletion leaves of a license: what happened, and that it was there.
+#: The tables with data of a license that a deletion keeps.
 _LEFT = ("events", "deleted_licenses", "sequences", "job_licenses", "pruned_activations")
 
 
@@ -61,7 +63,7 @@ def restore(license_id: int = 1, **fields: Any) -> RestoreLicense:
 
 
 def contents(storage: Storage) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row but those that a deletion leaves; without what is sealed anew, and the time of the change."""
+    """All rows except those that a deletion keeps; without resealed columns and the time of the change."""
     with storage.read() as tx:
         return {
             name: sorted(
@@ -78,7 +80,7 @@ def _is_new(column: str) -> bool:
 
 
 def fill(executor: Executor) -> License:
-    """License 1 with everything that can belong to one."""
+    """Create license 1 with everything that can belong to a license."""
     do(executor, create(KEY, limit=3, customer_id=7))
     do(executor, set_terms({"meters": {"pages": {"limit": 10, "per": "month"}}}, 1))
     notes = Notes("Ask Anna first.", ("school", "vip"))
@@ -101,15 +103,15 @@ def test_a_license_is_brought_back_as_it_was(storage: Storage, executor: Executo
     do(executor, restore())
     after = contents(storage)
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}
-    # Devices keep their tokens, and go on.
+    # Devices keep their tokens, and continue to work.
     assert do(executor, activate_device("fp-1", license.key)).change == "kept"
     assert list(examine(storage, lambda _: None)) == []
     assert isinstance(do(executor, restore()), UnknownLicenseId)
 
 
 def test_every_table_with_rows_of_a_license_is_kept_or_known_not_to_be() -> None:
-    """Leases last for minutes, refused calls are of the license that is gone, which ended its update tokens;
-    what a shop sold and what was used in periods that are over stay as they are.
+    """Not in the snapshot: leases, which last minutes, refused calls, and update tokens, which the deletion
+    ends. Sold lines of shops, and usage of closed periods, are not deleted.
     """
     of_licenses = {name for name, table in metadata.tables.items() if "license_id" in table.c}
     made_anew = {"rotated_keys", "trials", "search_terms", "pruned_activations", "limit_refusals"}
@@ -154,7 +156,7 @@ def test_a_deletion_is_undone_and_done_again_while_nothing_else_happens(
         do(executor, delete(license_id, origin=origin))
         undo(license_id, NOW)
     assert {*run_read(storage, lambda tx: find_licenses_by_id(tx, [1, 2]))} == {1, 2}
-    # A device is no change of the license, and must not go with it.
+    # An activation is not a change of the license, and must not be lost with its creation.
     do(executor, activate(f"{KEY}-2"))
     assert isinstance(undo(2, SOON), ChangedSince)
     assert undo(1, SOON).is_deleted

@@ -1,4 +1,4 @@
-"""Devices in the database: one place for each fingerprint, new devices, and when they were seen."""
+"""Devices in the database: one place per fingerprint, new devices, and last-seen times."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -48,7 +48,7 @@ def put(storage: Storage, terms: dict[str, Any], **fields: Any) -> None:
 
 
 def changes(outcomes: Iterable[Any]) -> list[Any]:
-    """What happened to places; refusals by their class."""
+    """The changes of places; refusals by class."""
     return [one.change if isinstance(one, DevicePlace) else type(one) for one in outcomes]
 
 
@@ -143,7 +143,7 @@ def test_a_batch_of_validations_finds_each_device(executor: Executor) -> None:
 
 @pytest.mark.smoke
 def test_the_database_refuses_a_second_record_of_a_device(executor: Executor, storage: Storage) -> None:
-    """The control of the tests above: what would happen if they were wrong."""
+    """The control of the tests above: the constraint that would catch an error."""
     executor.execute([create(KEY)])
     [place] = executor.execute([on(LAPTOP)])
     twin = store.activation_values(place.activation) | {"token": "f" * 40, "id": 999}

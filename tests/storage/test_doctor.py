@@ -1,4 +1,4 @@
-"""The doctor finds each fault that is planted, and repairs what can be repaired."""
+"""The doctor finds all planted faults, and repairs what can be repaired."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -38,7 +38,7 @@ Broken = Callable[[str], None]
 
 @pytest.fixture
 def sold(storage: Storage) -> Storage:
-    """A database after many ordinary calls."""
+    """A database after many typical calls."""
     executor = open_executor(storage)
     executor.execute([create("A", 3), create("B"), create("gone"), create_policy()])
     first, *_ = executor.execute([activate("A"), activate("A"), activate("B"), activate("gone")])
@@ -49,7 +49,7 @@ def sold(storage: Storage) -> Storage:
 
 @pytest.fixture
 def broken(sold: Storage) -> Broken:
-    """Changes the database directly."""
+    """Change the database directly."""
 
     def change(statement: str) -> None:
         with sold.write() as tx:

@@ -1,4 +1,4 @@
-"""An erased customer is forgotten by the outbox, by what shops sent, and by deliveries, too."""
+"""Erasing a customer also erases data in the outbox, shop events and deliveries."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ ERASED, OTHER = 7, 8
 
 @pytest.fixture
 def filled(executor: Executor, storage: Storage) -> None:
-    """Two customers with a license, a mail, a shop's event and a delivery each."""
+    """Two customers with a license, a mail, a shop event and a delivery each."""
     for number, customer in enumerate((ERASED, OTHER), start=1):
         decide(
             executor,
@@ -81,7 +81,7 @@ def test_an_erased_customer_is_forgotten_everywhere(executor: Executor, storage:
 
 @pytest.mark.usefixtures("filled")
 def test_the_address_of_a_customer_is_handed_out_and_erased(executor: Executor, storage: Storage) -> None:
-    """Of the vendor's people, it is neither."""
+    """The addresses of the vendor's users are neither exported nor erased."""
     for actor, customer in (("customer:7", ERASED), ("user:1", ERASED), ("customer:8", OTHER)):
         context = Context(NOW, an_origin(actor=actor))
         decide(

@@ -1,4 +1,4 @@
-"""Events of a day, of a kind, of somebody; and what a database says of itself."""
+"""Lists of events by day, kind and actor; and the properties of a database."""
 
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -30,7 +30,7 @@ def happened(storage: Storage, *moments: datetime, **fields: Any) -> None:
 
 
 def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
-    """When they happened, the newest first, piece by piece."""
+    """The times of events, newest first, read in steps."""
     found, before = list[datetime](), None
     while True:
 
@@ -66,7 +66,7 @@ def test_an_event_is_found_by_its_moment_in_few_steps(storage: Storage) -> None:
 def test_the_events_about_a_customer_are_among_its_own(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    # Gathered by the index, or looked for among all.
+    # Found by the index, or searched among all.
     monkeypatch.setattr(feed, "_MAX_GATHERED", most)
     run_write(storage, lambda tx: save_new_licenses(tx, [a_license(id=1, customer_id=7, product_id=2)]))
     about = {"license_id": 0, "details": {"number": 7}}

@@ -1,4 +1,4 @@
-"""The feed of events: what it shows, and up to where."""
+"""The event feed: its contents, and its end."""
 
 from datetime import timedelta
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_key_for_one_product_sees_its_events(executor: Executor) -> None:
         [set_terms({"meters": {"exports": {"limit": 1, "per": "day"}}}), record_usage("exports")]
     )
     executor.execute([delete(KEY)])
-    # What it used is closed when it is gone.
+    # Its usage periods are closed after its deletion.
     context = Context(NOW + timedelta(days=2), an_origin())
     executor.execute([ClosePeriods(context=context, license_ids=(1,))])
     follow_all(executor)
@@ -109,10 +109,10 @@ def test_a_cursor_that_is_older_than_what_is_kept_is_refused(executor: Executor,
     (refused,) = executor.query([ListFeed(now=NOW, limit=5, after=first.reached)])
     assert isinstance(refused, e.CursorTooOld)
     assert len(ask(executor).events) == 1
-    # A reader that had seen the end when the events were deleted has missed nothing.
+    # A reader that was at the end when the events were deleted has missed nothing.
     up_to_date = replace_time(first.reached, NOW + timedelta(days=3))
     assert len(ask(executor, after=up_to_date).events) == 1
-    # Nor has one whose next event is there.
+    # Nor has a reader whose next event still exists.
     assert len(ask(executor, after=Reached(3, 0)).events) == 1
 
 

@@ -1,4 +1,4 @@
-"""A database of the first release, every table filled, is upgraded with all its contents."""
+"""A database of the first release, with rows in all tables, is upgraded with all its contents."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from tests.storage.test_previous_release import RECORDED, replay
 #: The revision of the first release.
 FIRST = "0016"
 _ROWS = 3
-#: These have rows from the beginning.
+#: The tables that initially have rows.
 _FILLED = ("alembic_version", "installation", "sequences")
 
 
@@ -49,7 +49,7 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
 
 @contextmanager
 def at_revision(url: str, revision: str) -> Iterator[tuple[Connection, MetaData]]:
-    """A transaction in a new database of this revision, and its tables; nothing is in them."""
+    """Yield a transaction in a new database of this revision, and its empty tables."""
     with an_engine(url) as engine, engine.begin() as connection:
         upgrade(connection, revision)
         tables = MetaData()
@@ -61,7 +61,7 @@ def at_revision(url: str, revision: str) -> Iterator[tuple[Connection, MetaData]
 
 
 def make_first(url: str) -> dict[str, list[dict[str, Any]]]:
-    """Make the database; returns its rows by table."""
+    """Create the database; return its rows by table."""
     with at_revision(url, FIRST) as (connection, tables):
         connection.execute(text("UPDATE sequences SET last_id = 77"))
         for table in tables.sorted_tables:
@@ -71,9 +71,9 @@ def make_first(url: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def make_used(url: str, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Make a database with what the first release wrote while it did everything; returns its rows by table.
+    """Create a database with what the first release wrote while it did everything; return its rows by table.
 
-    The folder is for a file of SQLite, whose statements were recorded.
+    The folder is for an SQLite file, whose statements were recorded.
     """
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     with at_revision(f"sqlite:///{folder}/recorded.db", FIRST) as (connection, tables):
@@ -91,7 +91,7 @@ def make_used(url: str, folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def continue_numbers(connection: Connection, table: Table) -> None:
-    """Move a sequence of PostgreSQL on, which it does not do by itself for numbers that it is given."""
+    """Advance a PostgreSQL sequence, which does not happen automatically for explicitly inserted IDs."""
     own = {"licenses": "license", "activations": "activation", "products": "product", "customers": "customer"}
     name = f"{own[table.name]}_id_seq" if table.name in own else None
     if name is None and "id" in table.c:
@@ -101,7 +101,7 @@ def continue_numbers(connection: Connection, table: Table) -> None:
 
 
 def a_row(table: Table, number: int) -> dict[str, Any]:
-    """A row in which every column has a value."""
+    """Build a row in which all columns have values."""
     row = {one.name: a_value(one, number) for one in table.c}
     if table.name == "licenses":
         key = f"key-{number}"
@@ -129,7 +129,7 @@ def rows_of(connection: Connection, tables: list[Table]) -> dict[str, list[dict[
 
 
 def rows_of_file(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of an SQLite database of any schema, by table."""
+    """Read the rows of an SQLite database with any schema, by table."""
     tables = MetaData()
     with an_engine(f"sqlite:///{path}") as engine, engine.connect() as connection:
         tables.reflect(connection)
@@ -137,12 +137,12 @@ def rows_of_file(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def assert_kept(before: dict[str, list[dict[str, Any]]], url: str) -> None:
-    """Every row is there, with its values in every column that there was."""
+    """Check that all rows exist, with their values in all columns that existed before."""
     with an_engine(url) as engine, engine.connect() as connection:
         after = rows_of(connection, list(metadata.tables.values()))
     for name, rows in before.items():
         if name not in ("alembic_version", "installation"):
-            # A column that is new is not among them.
+            # New columns are not compared.
             kept = [{key: row[key] for key in rows[0]} for row in after[name] if rows]
             assert [row for row in rows if row not in kept] == [], name
 

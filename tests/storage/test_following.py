@@ -1,4 +1,4 @@
-"""What follows the events: under which terms licenses are found, and how often what happened on a day."""
+"""Projections of events: the search terms of licenses, and daily counts."""
 
 from hashlib import sha256
 from typing import Any
@@ -65,7 +65,7 @@ def terms(storage: Storage) -> list[str]:
 
 
 def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
-    """Licenses of which no event tells: every third has no activations, every third has no free place."""
+    """Licenses without events: every third has no activations, every third has no free place."""
 
     def insert_all(tx: WriteTransaction) -> None:
         for number in range(1, licenses + 1):
@@ -120,7 +120,7 @@ def test_the_beginning_of_a_label_has_the_beginning_of_its_term() -> None:
 def test_a_license_is_found_after_each_change_by_what_is_true_of_it_then(
     executor: Executor, storage: Storage
 ) -> None:
-    """Full while it has no free place, unused until it was activated once; also by places given up."""
+    """Full while it has no free place, unused until its first activation; also found by given-up places."""
     executor.execute([create("a", 1), create("b")])
     follow_all(executor)
     assert terms(storage) == ["unused", "unused"]
@@ -192,7 +192,7 @@ def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage
 
 
 def test_events_are_counted_by_product(executor: Executor, storage: Storage) -> None:
-    """Those from before the counts began, too."""
+    """Including those from before the counts began."""
     executor.execute(
         [create("a", product_id=7), create("b", product_id=7), activate("a"), create("of no product")]
     )

@@ -1,5 +1,5 @@
-"""On PostgreSQL, an event may appear below others that are there already, or never: the numbers of events are
-given before anybody commits. Elsewhere, one writes at a time.
+"""On PostgreSQL, an event may appear below existing ones, or never, because event IDs are assigned before the
+commit. SQLite has a single writer.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _PLACE = (
 
 
 class Late:
-    """A transaction that has written an event, and has not ended."""
+    """An open transaction that has written an event."""
 
     def __init__(self, connection: psycopg.Connection[tuple[int]], number: int) -> None:
         self.connection = connection
@@ -53,7 +53,7 @@ def late(url: str, number: int = 10**6) -> Iterator[Late]:
 
 
 def steps(executor: Executor, number: int = 5) -> Projected:
-    """As many steps; the last."""
+    """Run this many steps; return the last."""
     for _ in range(number - 1):
         project(executor)
     return project(executor)
@@ -122,7 +122,7 @@ def test_one_that_began_after_a_number_was_missing_is_not_waited_for(
 def test_one_that_began_early_and_wrote_late_does_not_hide_one_that_began_later(
     executor: Executor, storage: Storage, url: str
 ) -> None:
-    """Numbers of transactions, and those of events, are not in the same order."""
+    """Transaction IDs and event IDs are not in the same order."""
     executor.execute([create("a"), create("b")])
     follow_all(executor)
     with closing(psycopg.connect(url)) as early:
@@ -140,7 +140,7 @@ def test_one_that_began_early_and_wrote_late_does_not_hide_one_that_began_later(
 def test_one_that_began_before_a_number_was_missing_holds_the_search_up_and_nothing_is_lost(
     executor: Executor, storage: Storage, url: str
 ) -> None:
-    """Nobody can know that it will not write an event with that number."""
+    """It could still write an event with that ID."""
     executor.execute([create("a"), create("b")])
     follow_all(executor)
     with closing(psycopg.connect(url)) as long:
@@ -191,7 +191,7 @@ def test_who_meets_somebody_who_follows_leaves_it_to_them(
         other.execute("SELECT 1 FROM checkpoints WHERE name = 'events' FOR UPDATE")
         step = project(executor)
         assert (step.rows, step.lag.behind) == (0, 2)
-        # The server ends a session some time after it is closed.
+        # The server ends a session some time after it was closed.
         other.rollback()
     assert project(executor).rows == 2
     assert_followed(storage)
@@ -207,7 +207,7 @@ def settle(executor: Executor) -> bool:
 
 
 def list_seen(executor: Executor) -> list[int]:
-    """The licenses of the events that are listed now, from the beginning."""
+    """The licenses of all events that can be listed now."""
     [feed] = executor.query([ListFeed(now=NOW, limit=200)])
     return [one.event.license_id for one in feed.events]
 
@@ -235,14 +235,14 @@ def test_where_nobody_else_writes_one_look_is_enough(executor: Executor, storage
     assert list_seen(executor) == []
     assert settle(executor)
     assert list_seen(executor) == [1]
-    # When there is nothing to find out, nothing is written.
+    # If there is nothing to settle, nothing is written.
     with storage.write() as tx:
         assert store.settle(tx) == 2
         assert tx.connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()").scalar() is None
 
 
 def test_a_transaction_that_has_its_number_already_settles_nothing(storage: Storage, url: str) -> None:
-    """Another one, with a larger number, may have the number of an event below the newest one."""
+    """Another transaction, with a larger ID, may have an event ID below the newest one."""
     with storage.write() as tx, closing(psycopg.connect(url)) as other:
         tx.connection.execute(event_store.BEGIN_TO_WRITE)
         other.execute("SELECT pg_current_xact_id(), nextval('events_id_seq')")

@@ -1,4 +1,4 @@
-"""Several who change things, and several who follow, at once: no event is skipped, none is followed twice."""
+"""With several concurrent writers and projectors, no event is skipped or projected twice."""
 
 import random
 import signal
@@ -38,7 +38,7 @@ def all_at_once(*works: Callable[[], None]) -> None:
 
 
 def lively(executor: Executor, seed: int) -> None:
-    """Change a few licenses, again and again, in batches of any size."""
+    """Repeatedly change a few licenses, in batches of any size."""
     chance = random.Random(seed)
 
     def limit() -> int | None:
@@ -129,7 +129,7 @@ LIMITS = st.integers(1, 8)
 
 
 class FollowedAgainstScratch(BatchesAgainstModel):
-    """The commands of ``BatchesAgainstModel``, and steps of following between them."""
+    """The commands of ``BatchesAgainstModel``, with projection steps in between."""
 
     @rule(limit=LIMITS)
     def follow(self, limit: int) -> None:

@@ -1,5 +1,5 @@
-"""Full licenses that heal themselves: a new device takes the place of one that is unseen, or of one that was
-chosen; never before what was signed for that one is over.
+"""Automatic replacement on full licenses: a new device takes the place of an unseen or a chosen device, but
+never before the answers signed for that device have expired.
 """
 
 import json
@@ -42,7 +42,7 @@ CHOOSING = {"max_activations": 2, "devices_visible": True, "portal_removals": {"
 
 
 def on(fingerprint: str, day: float = 0, **fields: Any) -> ActivateDevice:
-    """An activation so many days after the first one."""
+    """An activation this many days after the first one."""
     device = Device(fingerprint, name=fingerprint.title())
     context = Context(NOW + day * A_DAY, an_origin())
     return ActivateDevice(context=context, license=KEY, device=device, **fields)
@@ -54,19 +54,19 @@ def see(executor: Executor, number: int, day: float) -> None:
 
 
 def fill(executor: Executor, terms: dict[str, Any], **fields: Any) -> list[DevicePlace]:
-    """License 1 with these terms, and devices 1 and 2."""
+    """Create license 1 with these terms, and devices 1 and 2."""
     decide(executor, create(KEY))
     decide(executor, set_terms(terms))
     return [decide(executor, on(name, **fields)) for name in ("laptop", "desktop")]
 
 
 def happens(executor: Executor, day: float) -> None:
-    """Something else happens: the newest event says that it is at least so late."""
+    """Record another event, so that the newest event proves that it is at least this late."""
     decide(executor, create(f"another-{day}", now=NOW + day * A_DAY))
 
 
 def outcome(executor: Executor, command: ActivateDevice) -> Any:
-    """The name of the device that gave its place; None for none, or the class of the refusal."""
+    """The name of the replaced device, None for none, or the class of the refusal."""
     before = validity(executor, command.context.now)
     [found] = executor.execute([command])
     if isinstance(found, Exception):
@@ -77,7 +77,7 @@ def outcome(executor: Executor, command: ActivateDevice) -> Any:
 
 
 def come(executor: Executor, fingerprint: str, day: float) -> Any:
-    """``outcome`` of a new device on a day on which something else has happened."""
+    """The ``outcome`` for a new device on a day with another event."""
     happens(executor, day)
     return outcome(executor, on(fingerprint, day))
 
@@ -110,7 +110,7 @@ def test_a_new_device_takes_the_place_of_the_one_unseen_the_longest(
     assert details["name"] == ["Desktop", "Tablet"]
     assert (details["activation_count"], details["max_activations"]) == (2, 2)
     assert validity(executor, NOW)["desktop"] is Code.NOT_ACTIVATED
-    # Who comes back meets the same rule, and takes back its record.
+    # A returning device is subject to the same rule, and gets its record back.
     happens(executor, 93)
     [back] = executor.execute([on("desktop", 93)])
     assert (back.change, back.activation.id, back.view.license.times_activated) == (
@@ -122,12 +122,14 @@ def test_a_new_device_takes_the_place_of_the_one_unseen_the_longest(
 
 
 def test_nobody_is_replaced_who_may_still_run_or_is_not_known(executor: Executor) -> None:
-    """Signed for until then, never seen over v3, seen since, too soon after the terms: none of them is."""
+    """Not if an answer is signed until then, it was never seen over v3, was seen since, or terms changed
+    recently.
+    """
     [_, desktop] = fill(executor, HEALING | {"offline_days": 200}, is_signed=True)
     assert come(executor, "tablet", 100) is LimitReached
     assert come(executor, "tablet", 200.9) is LimitReached
     assert come(executor, "tablet", 201) == "laptop"
-    # What is signed for it now puts it off again, from the next moment on.
+    # An answer signed for it now postpones its replacement again, from the next moment on.
     late = NOW + 201 * A_DAY
     kept = KeepOffline(
         context=Context(late, an_origin()),
@@ -166,7 +168,7 @@ def test_nobody_is_replaced_before_the_terms_have_said_so_for_as_long(executor: 
     happens(executor, 449)
     assert outcome(executor, on("tablet", 448)) is LimitReached
     assert outcome(executor, on("tablet", 449)) == "laptop"
-    # Another term begins nothing again.
+    # A change of another term does not restart the period.
     decide(executor, set_terms(HEALING | {"unseen_days": 60, "grace_days": 3}, now=NOW + 449 * A_DAY))
     assert outcome(executor, on("phone", 449)) == "desktop"
 
@@ -196,7 +198,7 @@ def test_devices_of_one_batch_replace_as_many_as_are_unseen(executor: Executor, 
     names = ("tablet", "phone", "watch", "server")
     outcomes = executor.execute([on(name, 91) for name in names])
     assert [type(one) for one in outcomes] == [DevicePlace, DevicePlace, LimitReached, LimitReached]
-    # What a batch has emptied holds no place that could be given.
+    # Devices deactivated in the same batch have no place to replace.
     outcomes = executor.execute([deactivate_all(KEY), *(on(name, 200) for name in names)])
     assert [type(one) for one in outcomes[1:]] == [DevicePlace, DevicePlace, LimitReached, LimitReached]
     with storage.read() as tx:
@@ -250,7 +252,7 @@ def test_a_chosen_device_gives_its_place_as_often_as_customers_may_remove(
     assert (name, number, details["replaced"]) == ("license.device_replaced", 3, 1)
     assert details["is_chosen"]
     assert details["offline_until"] == to_builtins(until)
-    # The same call again removes nothing more; one more removal is refused until the days are over.
+    # Repeating the call removes nothing more; another removal is refused until the days are over.
     [again] = executor.execute([on("tablet", 1, remove=2)])
     assert (again.change, again.removed) == (PlaceChange.KEPT, None)
     [bound] = executor.execute([on("phone", 2, remove=2)])
@@ -272,13 +274,13 @@ def test_a_choice_counts_only_where_the_terms_let_programs_choose_and_it_holds_a
     decide(executor, set_terms(CHOOSING | {"portal_removals": {"count": 0, "per_days": 1}}))
     [refused] = executor.execute([on("tablet", remove=1)])
     assert (type(refused), refused.retry_after_seconds) == (NoRemovalLeft, None)
-    # Where a place is free, nothing is removed.
+    # If a place is free, nothing is removed.
     decide(executor, set_terms(CHOOSING | {"max_activations": 3}))
     assert outcome(executor, on("tablet", remove=1)) is None
 
 
 def test_of_very_many_devices_some_are_named_and_looked_at(executor: Executor, storage: Storage) -> None:
-    """A refusal costs the same however many there are; a random choice finds each of them in time."""
+    """The cost of a refusal does not depend on their number; random samples find each of them eventually."""
     many = MAX_HOLDERS + 20
     decide(executor, create(KEY))
     decide(executor, set_terms(CHOOSING | HEALING | {"max_activations": many}))

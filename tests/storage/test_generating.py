@@ -1,4 +1,4 @@
-"""Generators and what they make."""
+"""Generators and their licenses."""
 
 import re
 from typing import Any
@@ -37,7 +37,7 @@ ANY = LicenseFilter()
 
 
 def a_tiny_one(executor: Executor, charset: str = "0123") -> int:
-    """The number of a generator with a key per character."""
+    """The ID of a generator that can make one key per character."""
     recipe = {"charset": charset, "chunks": 1, "chunk_length": 1}
     number: int = executor.execute([create_policy(is_weak_allowed=True, **recipe)])[0].id
     return number

@@ -45,7 +45,7 @@ def test_a_generator_is_deleted_once(open_again: Opener) -> None:
 
 
 def test_a_policy_is_not_deleted_while_licenses_are_made_of_it(open_again: Opener) -> None:
-    """A sale, a trial or a batch has read it, and has not committed."""
+    """A sale, a trial or a batch has read the policy, and has not committed yet."""
     one, other = open_again(), open_again()
     open_executor(one).execute([create_policy()])
     unused = replace(delete_policy(1), is_unused=True)

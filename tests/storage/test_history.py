@@ -1,4 +1,4 @@
-"""The history of a license is bounded: what is kept of it, what an answer lists, and what each call reads."""
+"""A license's history is bounded: the stored records, those in an answer, and those that a call reads."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -51,8 +51,8 @@ DAY = timedelta(days=1)
 def a_history(
     storage: Storage, license_id: int, *, active: int, given_up: int, **fields: Any
 ) -> list[Activation]:
-    """A license called ``KEY-`` and its number that has so many records, each given up a second later than
-    the one before; they are returned, the active ones first.
+    """Create a license with the key ``KEY-`` and its ID, and this many records, each deactivated a second
+    after the one before; return the records, active ones first.
     """
     license = a_license(
         id=license_id, key=f"KEY-{license_id}", times_activated=active, deactivated_count=given_up
@@ -76,7 +76,7 @@ def a_history(
 
 
 def take_and_give_up(executor: Executor, times: int, *, every: timedelta = DAY) -> list[str]:
-    """Take a place and give it up so many times; the tokens, oldest first."""
+    """Activate and deactivate this many times; return the tokens, oldest first."""
     tokens = []
     for n in range(times):
         now = NOW + n * every
@@ -88,7 +88,7 @@ def take_and_give_up(executor: Executor, times: int, *, every: timedelta = DAY) 
 
 
 def list_kept(storage: Storage, license_id: int = 1) -> list[str]:
-    """The tokens of the records that were given up; the license's counter agrees with them."""
+    """The tokens of the deactivated records; check that the license's counter matches."""
     with storage.read() as tx:
         records = activation_store.list_activations(tx, [license_id]).get(license_id, [])
         tokens = [one.token for one in records if one.deactivated_at is not None]
@@ -142,7 +142,7 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
     )
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
     for number, some in enumerate(histories, 1):
-        # The one that was given up just now, and the last five of the others.
+        # The one deactivated just now, and the last five of the others.
         assert sorted(list_kept(storage, number)) == sorted(one.token for one in [some[0], *some[-5:]])
 
 
@@ -258,7 +258,7 @@ def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> No
 
 
 def steps_of(storage: Storage, run: Callable[[Executor], Iterable[Any]]) -> int:
-    """How many thousands of steps SQLite takes for this."""
+    """The number of steps that SQLite needs, in thousands."""
     taken = 0
 
     def count() -> int:
@@ -286,7 +286,7 @@ def test_calls_that_name_one_place_read_none_of_the_others(storage: Storage) -> 
         for command in (activate("KEY-1"), deactivate(own, "KEY-1"), reactivate(given_up, "KEY-1")):
             yield from executor.execute([command])
 
-    # Reading the records once takes more than a hundred.
+    # Reading all records once takes more than a hundred.
     assert steps_of(storage, run) < 10
 
 
@@ -320,7 +320,7 @@ def test_a_license_with_very_many_records_is_reported_alone_only(storage: Storag
 def test_a_small_license_is_validated_without_its_large_neighbor(
     storage: Storage, url: str, question: Query
 ) -> None:
-    """With statistics that say that a license has many records, and most of them belong to one."""
+    """With statistics according to which a license has many records, and most belong to one."""
     a_history(storage, 1, active=20_000, given_up=0)
     for number in range(2, 6):
         a_history(storage, number, active=2, given_up=1)
@@ -335,7 +335,7 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
 def test_a_device_of_a_large_license_is_validated_without_its_others(
     storage: Storage, url: str, names: tuple[str, ...]
 ) -> None:
-    """With statistics that say that there are many licenses, and that each has few records."""
+    """With statistics according to which there are many licenses with few records each."""
     a_history(storage, 1, active=2_000, given_up=0)
     with storage.write() as tx:
         others = [a_license(id=number, key=f"KEY-{number}") for number in range(2, 5_000)]
@@ -349,7 +349,7 @@ def test_a_device_of_a_large_license_is_validated_without_its_others(
 
 
 def rows_read(storage: Storage, questions: list[Query]) -> int:
-    """How many activations PostgreSQL reads for these questions."""
+    """The number of activations that PostgreSQL reads for these queries."""
     with note_statements() as statements:
         outcomes = open_executor(storage).query(questions)
     assert any(isinstance(one, LicenseRecord | Validated) for one in outcomes)

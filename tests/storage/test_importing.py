@@ -1,4 +1,4 @@
-"""Licenses that an import brings are stored whole, are found, and go on as any other."""
+"""Imported licenses are stored completely, found, and used like any others."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,7 +58,7 @@ TOKENS = tuple(f"{number:040x}" for number in range(9))
 
 
 def coming(number: int, *tokens: str, **fields: Any) -> ImportedLicense:
-    """License ``number`` with the key K and that number."""
+    """An incoming license with this ID, whose key is K and the ID."""
     places = tuple(ImportedActivation(one, NOW, label="desk", ip_address="192.0.2.1") for one in tokens)
     defaults: dict[str, Any] = {"status": Status.ACTIVE, "created_at": NOW, "updated_at": NOW}
     return ImportedLicense(**defaults | fields, id=number, key=f"K{number}", activations=places)
@@ -69,14 +69,14 @@ def bring(*licenses: ImportedLicense, **fields: Any) -> ImportLicenses:
 
 
 def notices(executor: Executor, *licenses: ImportedLicense) -> list[str]:
-    """The codes of what the report says of these."""
+    """The codes of the notices about these licenses."""
     [outcome] = executor.execute([bring(*licenses)])
     assert isinstance(outcome, Imported), outcome
     return [one.code for one in outcome.notices]
 
 
 def verdicts(executor: Executor, command: Command) -> dict[str, int]:
-    """How many licenses met each verdict."""
+    """The number of licenses per verdict."""
     [outcome] = executor.execute([command])
     assert isinstance(outcome, Imported), outcome
     found: dict[str, int] = {}
@@ -278,7 +278,7 @@ def test_terms_and_orders_that_cannot_be_are_refused(fields: dict[str, Any], pro
 
 
 def coming_to(number: int, at: datetime = LATER, **person: Any) -> ImportedLicense:
-    """License ``number`` of a table with columns of customers."""
+    """License ``number`` of a table with customer columns."""
     return coming(number, updated_at=at, fields=frozenset({"key", "customer_email"}), **person)
 
 
@@ -293,8 +293,8 @@ def test_a_new_customer_costs_few_statements(storage: Storage, executor: Executo
 
 
 def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage, executor: Executor) -> None:
-    """One address is one customer, whatever its case and the number beside it; a number of a customer who has
-    another address is not taken.
+    """One address is one customer, regardless of its case and the given ID; an ID of a customer with another
+    address is not used.
     """
     made = (NewCustomer(id=311, name="Ann's shop"), NewCustomer(id=500, email="dora@x.example"))
     executor.execute([CreateCustomer(**_with_context(fields=one)) for one in made])
@@ -351,7 +351,7 @@ def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage,
 
 
 def test_imported_licenses_are_new_when_they_were_made(storage: Storage, executor: Executor) -> None:
-    """In charts and in lists: by time, not by ID; a change by an import makes nothing new."""
+    """In charts and lists: by time, not by ID; a change by an import makes nothing new."""
     years_ago = NOW - timedelta(days=1000)
     executor.execute([create("HERE")])
     executor.execute([bring(*(coming(50 + n, created_at=years_ago + timedelta(days=n)) for n in range(3)))])

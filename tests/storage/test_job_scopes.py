@@ -1,4 +1,4 @@
-"""The licenses that a job is for, in words: never fewer conditions than it has."""
+"""The description of a job's licenses: it never omits a condition."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.makers import NOW
 
 DATABASES = ("sqlite",)
 
-#: What is searched for, and the words for it.
+#: Searches and their descriptions.
 WORDS: list[tuple[Search, str]] = [
     (Search(), "All licenses"),
     (Search(order=Order.EXPIRES), "All licenses"),

@@ -1,4 +1,4 @@
-"""The file that an export makes: what is in it, how it is kept, and when it goes."""
+"""The file of an export: its contents, its storage, and its deletion."""
 
 import csv
 import io
@@ -52,7 +52,7 @@ def read(storage: Storage, job_id: int) -> bytes:
 
 
 def rows(storage: Storage, search: Search = ALL) -> list[dict[str, str]]:
-    """What a spreadsheet finds in the file."""
+    """Read the file as a spreadsheet does."""
     return parse(read(storage, exported(storage, search).id))
 
 
@@ -69,19 +69,19 @@ def export_selected(storage: Storage, *license_ids: int) -> Job:
 
 
 def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
-    """What can be read until the file is gone."""
+    """Read the file until it is gone."""
     with pytest.raises(FileGone):
         yield from reading
 
 
 def chunks(storage: Storage) -> list[tuple[int, int]]:
-    """The job and the number of every chunk."""
+    """The job ID and number of each chunk."""
     with storage.read() as tx:
         return [(row.job_id, row.number) for row in tx.connection.execute(select(job_file_chunks))]
 
 
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
-    """What a server does now and then."""
+    """Purge old files, as a server regularly does."""
     while (job_id := run_read(storage, lambda tx: job_store.find_job_with_old_file(tx, before))) is not None:
         decide(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
@@ -233,7 +233,7 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage
     job = exported(storage)
     assert job.finished_at == NOW
     forget(executor, storage, NOW)
-    # More on a slow machine: a step that takes long is made smaller.
+    # More on a slow machine, because slow steps are made smaller.
     assert len(chunks(storage)) >= 25
     reading = job_files.read_file(lambda question: run_read(storage, question), job.id)
     next(reading)

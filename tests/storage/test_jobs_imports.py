@@ -1,4 +1,4 @@
-"""The job that imports an uploaded table: exactly once, and nothing of the table stays."""
+"""The job that imports an uploaded table: exactly once, and the table is deleted."""
 
 from datetime import timedelta
 
@@ -35,7 +35,7 @@ DATABASES = ("sqlite",)
 
 __all__ = ["everything", "orderer"]
 
-#: More lines than a step has.
+#: More lines than a step processes.
 LINES = 230
 CANARY = "CANARY-OF-IMPORTS"
 TABLE = "Key,Limit\n" + "".join(f"{CANARY}-{number},{number + 1}\n" for number in range(LINES))

@@ -1,4 +1,4 @@
-"""The list of jobs: read page by page, and what ended long ago is forgotten, a few at a time."""
+"""The list of jobs is read in pages; old jobs are purged in steps."""
 
 from datetime import datetime, timedelta
 
@@ -36,7 +36,7 @@ def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, 
 
 
 def forget(executor: Executor, before: datetime) -> int:
-    """How many were forgotten at once."""
+    """Purge some old jobs; return how many."""
     number: int = decide(executor, PurgeJobs(**by_user(), before=before))
     return number
 
@@ -84,7 +84,7 @@ def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Stora
 
 @pytest.mark.smoke
 def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, storage: Storage) -> None:
-    """However many there are, and although as many as can wait are older."""
+    """Regardless of their number, and even if the maximum of waiting jobs is older."""
     job = run_job(executor, storage, a_change("disable"))
     with storage.write() as tx:
         row = tx.connection.execute(table.select().where(table.c.id == job.id)).one()

@@ -1,4 +1,4 @@
-"""A license that is no longer what a search asks for is left alone by the job that has the search."""
+"""A job with a search does not change licenses that no longer match."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ Happens = Callable[[Executor], None]
 
 
 def change_license(**changes: Any) -> Happens:
-    """Somebody changes the first license so."""
+    """Change the first license."""
     return lambda executor: decide(executor, update("KEY-1", **changes))
 
 
@@ -51,7 +51,7 @@ def activate_license(executor: Executor) -> None:
 
 
 def try_license(executor: Executor) -> None:
-    """Somebody activates the license, and gives the place up again."""
+    """Activate the license, and deactivate it again."""
     activate_license(executor)
     give_up_license(executor)
 
@@ -61,7 +61,7 @@ def give_up_license(executor: Executor) -> None:
 
 
 def see_license(executor: Executor) -> None:
-    """The program has asked about the first license."""
+    """Let a program validate the first license."""
     decide(executor, SaveLastSeen(**by_user(), seen={(1, 0): int(NOW.timestamp())}))
 
 
@@ -69,7 +69,7 @@ def untag_license(executor: Executor) -> None:
     decide(executor, SaveNotes(**by_user(), license="KEY-1", notes=Notes()))
 
 
-#: What is searched for, what all licenses are like, and what happens to the first one.
+#: Searches, the fields of all licenses, and what happens to the first license.
 LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
     "activated": (UNUSED, {"product_id": 77}, activate_license),
     "activated, and given up": (UNUSED, {"product_id": 77}, try_license),
@@ -114,7 +114,7 @@ LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
 
 
 def make_matching(executor: Executor, search: Search, amount: int, **fields: Any) -> None:
-    """So many licenses that the search finds."""
+    """Create this many licenses that match."""
     keys = [f"KEY-{number}" for number in range(1, amount + 1)]
     for first in range(0, amount, 100):
         executor.execute([create(key, **fields) for key in keys[first : first + 100]])
@@ -153,7 +153,7 @@ def test_a_license_that_matches_no_more_is_not_exported(
     make_matching(executor, search, 3, **before)
     decide(executor, start(Export(search=search)))
     work = Work(executor, storage)
-    # What comes next is known before something happens to it.
+    # The next licenses are read ahead before the change.
     run_read(storage, lambda tx: work._plan._look_ahead(tx, Export(search=search), 0))
     happens(executor)
     (job,) = work.steps()
@@ -162,12 +162,12 @@ def test_a_license_that_matches_no_more_is_not_exported(
 
 
 def list_exported(storage: Storage, job_id: int) -> list[str]:
-    """The numbers of the licenses in the file."""
+    """The IDs of the licenses in the file."""
     file = b"".join(job_files.read_file(partial(run_read, storage), job_id)).decode("utf-8-sig")
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
 
 
-#: Searches for what seldom or never changes; fields of a license with which it matches each, and without.
+#: Searches for rarely changed fields; the fields of a license that matches, and of one that does not.
 COMPARED: dict[str, tuple[Search, dict[str, Any], dict[str, Any]]] = {
     "number": (Search(license_id=1), {"id": 1}, {"id": 2}),
     "policy": (Search(policy_id=3), {"policy_id": 3}, {"policy_id": 4}),
@@ -221,7 +221,7 @@ def test_every_field_of_a_search_is_checked_again_or_is_no_condition() -> None:
 
 
 def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:
-    """All numbers of a search are known after the first step, and many steps follow."""
+    """The IDs of all matches are known after the first step, and many steps follow."""
     amount = 4 * LICENSES_PER_STEP
     make_matching(executor, UNUSED, amount, product_id=77)
     decide(executor, start(a_change("delete", search=UNUSED)))
@@ -287,7 +287,7 @@ def test_an_extension_does_not_make_a_license_unfit_for_itself(executor: Executo
 def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never_activated(
     executor: Executor, storage: Storage, open_again: Opener
 ) -> None:
-    """The job and the calls come from two processes, as far as the database can tell."""
+    """To the database, the job and the calls come from two processes."""
     amount = 12 * LICENSES_PER_STEP
     make_matching(executor, UNUSED, amount, product_id=77)
     decide(executor, start(a_change("delete", search=UNUSED)))

@@ -1,4 +1,4 @@
-"""A job goes on only while the user who ordered it may still do what it does."""
+"""A job continues only while the user who ordered it still has the right for it."""
 
 import pytest
 from sqlalchemy import delete
@@ -33,7 +33,7 @@ ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search
 
 @pytest.fixture(autouse=True)
 def orderer(storage: Storage, executor: Executor) -> None:
-    """The user who orders, and licenses for more than one step of any job."""
+    """The user who orders jobs, and licenses for more than one step of any job."""
     make_orderer(storage)
     executor.execute([create_policy(), *(create(f"KEY-{number}") for number in range(LICENSES))])
 

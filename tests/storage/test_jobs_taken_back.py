@@ -1,4 +1,4 @@
-"""What a job has made or changed: it can be listed, taken back, and its new keys downloaded once."""
+"""A job's licenses can be listed, the job undone, and its new keys downloaded once."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ __all__ = ["orderer"]
 
 
 def of_job(storage: Storage, job: Job) -> list[int]:
-    """The licenses that the list shows for a job, oldest first."""
+    """The licenses listed for a job, oldest first."""
     page = run_read(
         storage, lambda tx: find_page(tx, Search(job_id=job.id), cursor=None, limit=1000, now=NOW)
     )
@@ -76,7 +76,7 @@ def test_a_bulk_change_is_taken_back_but_for_what_was_changed_since(
     assert {id: one.expires_at for id, one in after.items() if id != 3} == {
         id: one.expires_at for id, one in before.items() if id != 3
     }
-    # It is possible once; and what took it back can be taken back.
+    # It is possible once; and the undo can be undone.
     with pytest.raises(JobTakenBack):
         take_back(storage, executor, job)
     again = take_back(storage, executor, undone)
@@ -123,7 +123,7 @@ def test_a_job_that_was_killed_in_between_is_taken_back_exactly_once(
     work = Work(executor, storage)
     step = work.prepare()
     decide(executor, step)
-    # The worker dies before it knows; the next one goes on, and the late step changes nothing.
+    # The worker dies before the response; the next one continues, and the late step changes nothing.
     decide(executor, hold(work.job.id, is_over=True))
     assert isinstance(executor.execute([step])[0], StepOver)
     for _ in Work(executor, storage).steps():

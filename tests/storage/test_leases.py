@@ -1,4 +1,4 @@
-"""Leases: what each command answers, what it refuses, and what is in the database after it."""
+"""Leases: outcomes and refusals of commands, and the database afterwards."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,13 +50,13 @@ END = NOW + MINUTES
 
 @pytest.fixture
 def floating(executor: Executor) -> Executor:
-    """One license with two leases of ten minutes."""
+    """A license with two leases of ten minutes."""
     do(executor, create(), set_terms({"max_leases": 2}))
     return executor
 
 
 def do(executor: Executor, *commands: Command) -> list[Any]:
-    """The outcomes of commands, each in a batch of its own; none may be refused."""
+    """Execute commands, each in its own batch; return the outcomes, none of which may be a refusal."""
     outcomes = [executor.execute([one])[0] for one in commands]
     for one in outcomes:
         if isinstance(one, Exception):
@@ -71,7 +71,7 @@ def take(executor: Executor, holder: str = "alice", **fields: Any) -> Lease:
 
 
 def count_statements(executor: Executor, storage: Storage, command: Command) -> int:
-    """The number of statements that deciding a command sends."""
+    """Count the SQL statements of a command."""
     with storage.write() as tx:
         sent: list[str] = []
 
@@ -125,7 +125,7 @@ def test_the_same_holder_has_one_lease_on_a_device(floating: Executor, storage: 
     again = take(floating, fingerprint="device-1", now=NOW + SECOND)
     assert again == replace(first, renewed_at=NOW + SECOND, expires_at=END + SECOND)
     assert first.activation_id == 1
-    # The fingerprint of a device without an activation counts, too.
+    # The fingerprint of a device without an activation also counts.
     other = take(floating, fingerprint="device-2")
     assert other.activation_id is not None
     assert other.activation_id < 0
@@ -288,7 +288,7 @@ def test_the_terms_change_in_the_batch_that_takes_leases(floating: Executor, sto
     )
     assert isinstance(outcomes.pop(), NoFreeLease)
     assert not [one for one in outcomes if isinstance(one, Exception)]
-    # More is held than the first and the last limit of the batch allow: it was decided one by one.
+    # More leases are held than the first and last limit of the batch allow: each was decided separately.
     assert find_counter(storage) == LeaseCounter(1, 3, 3)
 
 
@@ -371,7 +371,7 @@ def test_leases_are_listed_page_by_page_and_held_ones_counted(floating: Executor
 def test_a_server_whose_clock_is_ahead_ends_no_lease(
     executor: Executor, storage: Storage, database: str
 ) -> None:
-    """Where there are several servers, the database's clock decides, also what validations answer."""
+    """With several servers, the database's clock decides, also in validations."""
     now = datetime.now(UTC).replace(microsecond=0)
     ahead = now + MINUTES + timedelta(seconds=30)
     do(executor, create(), set_terms({"max_leases": 1}))

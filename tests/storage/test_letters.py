@@ -1,4 +1,4 @@
-"""What a mail says is read when it is sent: what has happened since it was queued counts."""
+"""A mail's contents are read when it is sent, and reflect changes since it was queued."""
 
 from datetime import timedelta
 
@@ -17,12 +17,12 @@ from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.connections import CONTEXT, do
 from tests.makers import NOW, change_user, create, create_endpoint, create_user, update
 
-#: What is read is the same on every database.
+#: The contents do not depend on the database.
 DATABASES = ("sqlite",)
 
 
 def read(storage: Storage, template: MailTemplate, subject: Subject, **recipient: int) -> Letter | Fate:
-    """The letter, or what becomes of the mail instead."""
+    """Read the letter, or the reason why the mail is not sent."""
     mail = OutboxMail(
         id=1,
         template=template,
@@ -91,7 +91,7 @@ def test_a_mail_names_no_license_that_another_customer_has_by_now(
     assert [one["key"] for one in letter.values["licenses"]] == ["KEPT"]
     about = Subject(license_ids=(given,))
     assert read(storage, MailTemplate.YOUR_LICENSE, about, customer_id=ada) is Fate.DROPPED
-    # The mail that says so has no key, and an offer that is over is not sent.
+    # The mail about that contains no key, and an ended offer is not sent.
     gone = read(storage, MailTemplate.LICENSE_GIVEN, about, customer_id=ada)
     assert isinstance(gone, Letter)
     assert gone.values["licenses"] == []

@@ -1,4 +1,4 @@
-"""License files for every license and device that may have one: who gets one, and what it is good for."""
+"""License files for all licenses and devices: which get a file, and how long it is valid."""
 
 import random
 from collections import Counter
@@ -55,7 +55,7 @@ TERMS: tuple[dict[str, Any], ...] = (
 
 
 class Case(NamedTuple):
-    """A license: its terms, status and expiry, how many devices hold a place, and who owns it."""
+    """A license: its terms, status and expiry, the number of devices with a place, and its owner."""
 
     terms: dict[str, Any]
     status: Status
@@ -65,7 +65,7 @@ class Case(NamedTuple):
 
 
 def expect(case: Case, until: datetime | None) -> list[datetime | None]:
-    """When the files of this license end, by the rules in words; none for one that may have no file."""
+    """When this license's files end, according to a simple model; none if it may have no file."""
     is_over, terms = case.expires_at is not None and case.expires_at <= NOW, case.terms
     end = case.expires_at
     if end is not None and "grace_days" in terms:
@@ -81,7 +81,7 @@ def expect(case: Case, until: datetime | None) -> list[datetime | None]:
 
 
 def fill(executor: Executor, cases: list[Case]) -> None:
-    """The licenses KEY-1, KEY-2 …, of customers 1 to 4; the last of these has no address."""
+    """Create licenses KEY-1, KEY-2 …, of customers 1 to 4, the last of whom has no address."""
     do(executor, make(PRODUCT, id=17, name="Paint"))
     for number in (1, 2, 3, 4):
         address = {"email": f"c{number}@example.com"} if number < 4 else {}
@@ -106,7 +106,7 @@ def files_of(storage: Storage, job: Job) -> list[StoredFile]:
 
 
 def letters(storage: Storage, job: Job) -> list[Letter]:
-    """The mails of a job, as they would be sent now."""
+    """The mails of a job, as if they were sent now."""
     settings = MailSettings("Example", "https://keys.example.com", "de")
     mails = run_read(storage, lambda tx: list_mails(tx, limit=1_000))
     own = [one for one in mails if one.subject.job_id == job.id]
@@ -122,7 +122,7 @@ def public_keys(executor: Executor) -> list[str]:
 def test_each_license_and_device_that_may_have_one_gets_a_file_and_its_owner_has_it(
     executor: Executor, storage: Storage
 ) -> None:
-    """Compared with the rules in words, for random licenses; one run until a day, one without end."""
+    """Compared with a simple model, for random licenses; once with an end date, once without."""
     dice = random.Random(36)
     cases = [
         Case(
@@ -131,7 +131,7 @@ def test_each_license_and_device_that_may_have_one_gets_a_file_and_its_owner_has
         )
         for _ in range(40)
     ]
-    # More devices than a step makes files for, and than are attached one by one.
+    # More devices than files per step, and than separate attachments.
     cases.append(Case(TERMS[1], Status.ACTIVE, None, 60, 2))
     fill(executor, cases)
     make_orderer(storage)
@@ -170,7 +170,7 @@ def test_each_license_and_device_that_may_have_one_gets_a_file_and_its_owner_has
 def test_a_mail_has_few_files_attached_and_more_of_them_in_an_archive(
     executor: Executor, storage: Storage
 ) -> None:
-    """And none that helps no more: its license is disabled, or has another owner or another key by now."""
+    """And no useless ones: of licenses that were disabled, or have another owner or key by now."""
     cases = [
         Case(TERMS[1], Status.ACTIVE, None, amount, owner) for amount, owner in ((2, 1), (30, 2), (1, 3))
     ]
@@ -194,7 +194,7 @@ def test_a_mail_has_few_files_attached_and_more_of_them_in_an_archive(
 
 
 def attached(letter: Letter) -> dict[str | None, Any]:
-    """What comes with the message of a letter, by name."""
+    """The attachments of a letter, by name."""
     composed = message.compose(letter)
     sent = message.build_envelope(letter, composed, mail_from="a@b.example", message_id="1", now=NOW)
     parsed = message_from_bytes(sent.message, policy=policy.default)
@@ -222,7 +222,7 @@ def test_what_was_ordered_is_checked_and_counted_before(executor: Executor, stor
     assert len(files_of(storage, job)) == 3
     assert file_name(job).endswith(".jsonl")
     assert "License 4: it has expired." in (job.messages or "")
-    # The file is kept longer than that of an export: mails that wait need it.
+    # The file is kept longer than that of an export, because waiting mails need it.
     for before, is_old in ((NOW, False), (NOW + DAY, True)):
         find = partial(find_job_with_old_file, before=NOW + DAY, before_mailed=before)
         old = run_read(storage, find)
@@ -230,7 +230,7 @@ def test_what_was_ordered_is_checked_and_counted_before(executor: Executor, stor
 
 
 def test_what_changes_before_a_step_or_a_mail_counts(executor: Executor, storage: Storage) -> None:
-    """A device that gives up its place has no file; a mail whose files were deleted is not sent."""
+    """A deactivated device gets no file; a mail whose files were deleted is not sent."""
     fill(executor, [Case(TERMS[1], Status.ACTIVE, None, 1, 1), Case(TERMS[1], Status.ACTIVE, None, 2, 2)])
     make_orderer(storage)
     do(executor, start(order()))

@@ -1,4 +1,4 @@
-"""The look of the work queue: one statement that finds what waits for work now."""
+"""Polling of the work queue: one statement finds all items that are due."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ def test_each_loop_is_woken_by_its_own_work_alone(executor: Executor, storage: S
     follow_all(executor)
     assert find_work(executor) == {"webhooks"}
     deliver(executor, receive=lambda _: 500)
-    # It waits for another attempt: nothing looks at it before that.
+    # It waits for its next attempt, and is ignored until then.
     assert find_work(executor) == set()
     assert find_work(executor, NOW + timedelta(seconds=6)) == {"webhooks"}
     run_write(storage, lambda tx: queue_mail(tx, MAIL, NOW))
@@ -82,7 +82,7 @@ def test_an_idle_look_is_one_statement(executor: Executor) -> None:
 
 
 def test_an_item_is_claimed_as_it_was_seen_or_not_at_all(executor: Executor, storage: Storage) -> None:
-    """Also where another process had it meanwhile, and it has no claim again: the mail was sent."""
+    """Even if another process claimed and released it in between: the mail was sent."""
     do(executor, create_endpoint())
     make_orderer(storage)
     do(executor, create_policy())

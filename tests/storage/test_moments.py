@@ -1,4 +1,4 @@
-"""Moments of licenses are events, each once, whichever process passes it first and however late."""
+"""Moments of licenses cause events exactly once, whichever process handles them, and however late."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ DAYS = (7, 1)
 
 
 def pass_moments(executor: Executor, now: datetime, *, again: bool = False, **fields: Any) -> None:
-    """What a server process does when it looks."""
+    """Handle due moments, as a server process does."""
     after = Place(0, 0) if again else None
     step = PassMoments(context=Context(now, an_origin(actor="keywright")), days=DAYS, after=after, **fields)
     while do(executor, step) is not None:
@@ -51,7 +51,7 @@ def happened(storage: Storage, *prefixes: str) -> list[Event]:
 
 
 def moments(storage: Storage) -> list[tuple[str, int | None]]:
-    """The names of expiry events, with their days."""
+    """The names of expiry events and their days."""
     found = happened(storage, "license.expir")
     return [(one.name.removeprefix("license."), (one.details or {}).get("days")) for one in found]
 
@@ -180,7 +180,7 @@ def test_a_renewal_is_an_event_beside_the_change(executor: Executor, storage: St
 
 
 def refuse(executor: Executor, *days: int) -> None:
-    """Calls are refused at the limit, so many days from now."""
+    """Record calls refused at the limit, this many days from now."""
     for one in days:
         context = Context(NOW + one * DAY, an_origin(actor="keywright"))
         do(executor, SaveCounters(context=context, refused={KEY: 3}))
@@ -199,7 +199,7 @@ def test_a_refusal_at_the_limit_is_one_event_for_each_limit(executor: Executor, 
     assert told() == [1, 2]
     refuse(executor, 30)
     assert told() == [1, 2, 2]
-    # What a clock that was far ahead has told of is told of again.
+    # Events caused by a clock that was far ahead are repeated.
     refuse(executor, 400, 1)
     assert told() == [1, 2, 2, 2, 2]
 

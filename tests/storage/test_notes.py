@@ -1,4 +1,4 @@
-"""What people have written about a license: a note and tags."""
+"""Notes and tags of licenses."""
 
 from typing import Any
 

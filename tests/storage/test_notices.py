@@ -1,4 +1,4 @@
-"""Notices: who gets them in answers, who is mailed, and what is kept of that."""
+"""Notices: which answers contain them, who is mailed, and what is stored about that."""
 
 import random
 from datetime import timedelta
@@ -85,7 +85,7 @@ def finish(executor: Executor, storage: Storage, mail_id: int, fate: Fate, reaso
 
 @pytest.fixture(autouse=True)
 def _products(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
-    # As if a second had passed after each call: products are read again.
+    # Disable the cache of products.
     monkeypatch.setattr(views_store, "KNOWN_FOR", -1.0)
     for number in (PRODUCT_ID, OTHER_PRODUCT):
         do(executor, make(PRODUCT, id=number, name=f"P{number}"))
@@ -103,14 +103,14 @@ def a_device(executor: Executor, key: str, version: str | None, number: int = 1)
 
 
 def an_affected_customer(executor: Executor, number: int = 1) -> None:
-    """A customer whose license has a device with version 2.1."""
+    """Create a customer whose license has a device with version 2.1."""
     key = f"KEY-{a_customer(executor, number)}"
     do(executor, create(key, product_id=PRODUCT_ID, customer_id=number))
     a_device(executor, key, "2.1")
 
 
 def test_answers_have_the_notices_about_the_version_that_asks(executor: Executor) -> None:
-    """At most five, the most severe first; a validation reads nothing for them."""
+    """At most five, most severe first; a validation runs no queries for them."""
     do(executor, create("KEY", product_id=PRODUCT_ID, status=Status.ACTIVE))
     a_device(executor, "KEY", "2.5")
 
@@ -183,18 +183,18 @@ def test_a_notice_fits_its_product(executor: Executor) -> None:
 
 
 class World:
-    """What there is, known without Keywright: a plain list of devices, and who was mailed."""
+    """A model: a list of devices, and who was mailed."""
 
     VERSIONS = ("1.9", "2.0", "2.5-beta", "3.1.9", "3.2", "3.10", "unknown build", None)
     AFFECTED = frozenset({"2.0", "2.5-beta", "3.1.9"})
 
     def __init__(self, executor: Executor, dice: random.Random) -> None:
         self._executor, self._dice = executor, dice
-        #: By key: the owner, the product, and the versions of its devices.
+        #: Owner, product, and versions of devices, by license key.
         self.licenses: dict[str, tuple[int | None, int, list[str | None]]] = {}
         self.addresses: dict[int, bool] = {}
         self.mailed: set[int] = set()
-        #: Those that have expired or are disabled: their devices change no more.
+        #: Expired or disabled licenses, whose devices no longer change.
         self.closed: set[str] = set()
 
     def grow(self, customers: int, licenses: int) -> None:
@@ -222,11 +222,11 @@ class World:
         a_device(self._executor, key, version, number)
         if number == len(devices):
             devices.append(version)
-        # What is not sent again stays.
+        # A version that is not sent again is kept.
         devices[number] = version or devices[number]
 
     def change(self) -> None:
-        """Devices update or go, and a customer gets an address."""
+        """Update or remove devices, and give a customer an address."""
         dice = self._dice
         for key, (owner, product, devices) in list(self.licenses.items()):
             what = dice.random() if devices else 1.0
@@ -267,7 +267,7 @@ class World:
 def test_exactly_the_customers_with_an_affected_device_are_mailed_and_once(
     executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against a plain list of devices, in three rounds, with jobs that are ordered twice."""
+    """Compared with a model, in three rounds, with jobs ordered twice."""
     monkeypatch.setattr(notices_store, "_LOOKED_AT", 7)
     monkeypatch.setattr(notices_store, "_MAX_FOUND", 3)
     world = World(executor, random.Random(34))
@@ -357,7 +357,7 @@ def test_a_job_ends_when_the_notice_is_withdrawn(executor: Executor, storage: St
 def test_the_mail_is_in_the_language_of_the_customer_and_names_a_fix_that_is_free(
     executor: Executor, storage: Storage
 ) -> None:
-    """Also where the license has ended: its device is affected all the same."""
+    """Even if the license has ended: its device is still affected."""
     an_affected_customer(executor)
     do(executor, CUSTOMER.update(context=CONTEXT, id=1, fields=CUSTOMER.fields(language="de")))
     do(executor, update("KEY-1", expires_at=NOW - timedelta(days=400)))

@@ -1,4 +1,4 @@
-"""What is saved is found again as it was: the contract of Reading and Writing."""
+"""Saved nouns are read back unchanged: the contract of Reading and Writing."""
 
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ from tests.makers import (
 DATABASES = ("sqlite",)
 
 ANY = LicenseFilter()
-#: What is there already was perhaps made by somebody else a moment ago: on PostgreSQL one looks again.
+#: A duplicate may have been created by another transaction just now: on PostgreSQL, the caller retries.
 TAKEN = (RejectedByDatabase, StoreConflict)
 FULL_LICENSE = a_license(
     id=2**62,

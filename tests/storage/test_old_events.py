@@ -1,4 +1,4 @@
-"""Events are kept for some time, and those of strangers' calls on one license up to some number."""
+"""Events are kept for a retention period, and those of client calls on one license up to a maximum."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -36,13 +36,13 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small numbers show the same as large ones."""
+    """Use small limits, which show the same as large ones."""
     monkeypatch.setattr(old_events, "MAX_PER_DAY", 5)
     monkeypatch.setattr(old_events, "MAX_TOTAL", 12)
 
 
 def forget(executor: Executor, **fields: Any) -> PurgeResult | None:
-    """One step."""
+    """Run one step."""
     [outcome] = executor.execute([PurgeEvents(context=Context(NOW, an_origin()), **fields)])
     assert not isinstance(outcome, KeywrightError), outcome
     found: PurgeResult | None = outcome
@@ -50,7 +50,7 @@ def forget(executor: Executor, **fields: Any) -> PurgeResult | None:
 
 
 def forget_all(executor: Executor, **fields: Any) -> None:
-    """Everything that is not kept any more, as the server does it."""
+    """Delete everything past retention, as the server does."""
     for _ in range(1_000):
         step = forget(executor, **fields)
         assert step is not None
@@ -63,7 +63,7 @@ def forget_all(executor: Executor, **fields: Any) -> None:
 
 
 def save_events_of_days(storage: Storage, license_id: int, days: list[int], **fields: Any) -> None:
-    """An event of a program's call on each of these days."""
+    """Save an event of a client call on each of these days."""
     some = [
         an_event(license_id=license_id, occurred_at=NOW + n * DAY, activation_id=i, **fields)
         for i, n in enumerate(days)
@@ -72,7 +72,7 @@ def save_events_of_days(storage: Storage, license_id: int, days: list[int], **fi
 
 
 def list_events_left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
-    """The days and activations of the license's events, oldest first."""
+    """The days and activation IDs of the license's events, oldest first."""
     query = select(events.c.occurred_at, events.c.activation_id).where(events.c.license_id == license_id)
     found = run_read(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
     return [((at - int(NOW.timestamp())) // 86_400, number) for at, number in found]
@@ -115,7 +115,7 @@ def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
     save_events_of_days(storage, 2, [0] * 5)
     follow_all(executor)
     forget_all(executor)
-    # Of the second day the last five; and of the first day two, which makes twelve.
+    # The last five of the second day, and two of the first day, which makes twelve.
     assert list_events_left(storage, 1) == [
         (0, 2),
         (0, 3),

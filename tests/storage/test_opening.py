@@ -1,4 +1,4 @@
-"""Which databases are opened, which are refused and left alone, and who may read the files."""
+"""Which databases are opened, which are refused and not changed, and the permissions of files."""
 
 import os
 import stat
@@ -27,7 +27,7 @@ def mode_of(path: Path) -> int:
 
 
 def change(url: str, *statements: str) -> object:
-    """Run these statements; returns what the database is then: its bytes, or its schema and contents."""
+    """Run these statements; return the database afterwards: its bytes, or its schema and contents."""
     path = database_path(url)
     if path is not None:
         path.parent.mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ def test_a_database_that_cannot_be_used_is_refused_and_left_as_it_was(
     "tables",
     [
         ("CREATE TABLE users (name TEXT)", "INSERT INTO users VALUES ('soup')"),
-        # Many programs number their revisions like this.
+        # Many programs have such revisions.
         ("CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"),
     ],
 )
@@ -215,7 +215,7 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return listed
 
 
-#: What becomes of a database in this folder.
+#: Folders, and the error or warning for a database in each.
 FOLDERS = {
     **dict.fromkeys(("/srv/nfs", "/srv/nfs/data/deep", "/mnt/with space/data"), "network file system"),
     **dict.fromkeys(("/mnt/ssh/data", "/mnt/auto/data"), "network file system"),

@@ -1,4 +1,4 @@
-"""The outbox: a mail is queued in the transaction of its cause, and once."""
+"""The outbox: a mail is queued once, in the transaction of its cause."""
 
 import pytest
 from sqlalchemy import select

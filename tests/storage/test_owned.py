@@ -1,4 +1,4 @@
-"""What a product has, counted within bounds."""
+"""Counts for a product, within bounds."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Customers claim licenses with their keys, and hand them on: once, in time, and as the terms allow."""
+"""Customers claim licenses with their keys, and transfer them: once, in time, and as the terms allow."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +129,7 @@ def outcome(executor: Executor, command: Any) -> Any:
 
 @pytest.fixture
 def people(executor: Executor, storage: Storage) -> None:
-    """Ada, Bob and Eve, who have proved their addresses."""
+    """Ada, Bob and Eve, customers with verified addresses."""
     for number, email in EMAILS.items():
         decide(executor, CreateCustomer(**by(None), fields=NewCustomer(id=number, email=email)))
     with storage.write() as tx:
@@ -138,7 +138,7 @@ def people(executor: Executor, storage: Storage) -> None:
 
 @pytest.fixture
 def owned(executor: Executor, people: None) -> License:
-    """License 1 of Ada, which may be handed on after 30 days, always."""
+    """License 1 of Ada, which may be transferred after 30 days, any number of times."""
     decide(executor, create(KEY, limit=3, customer_id=ADA))
     changed = decide(executor, set_terms({"transferable": "always", "max_leases": 1, "max_activations": 3}))
     return changed.license  # type: ignore[no-any-return]
@@ -205,8 +205,8 @@ def test_what_cannot_be_claimed_costs_the_same_statements(executor: Executor, pe
 def test_a_person_who_is_no_customer_claims_with_the_code_of_a_mail(
     executor: Executor, storage: Storage, people: None
 ) -> None:
-    """Nothing is mailed to a stranger for a key that cannot be claimed, the claim makes the customer, and the
-    key may be typed in any case, without dashes.
+    """No mail is sent for a key that cannot be claimed; the claim creates the customer; the key may be typed
+    in any case, and without dashes.
     """
     number_of = count(11)
 
@@ -266,7 +266,7 @@ def customer_emails(storage: Storage) -> dict[int, str]:
 
 
 def read_mail(storage: Storage, sign_in_id: int) -> Any:
-    """What is sent of the mail that a sign-in has queued; None where none was."""
+    """The mail that a sign-in queued, as sent; None if none was queued."""
     settings = MailSettings("Example", "https://keys.example.com", "en")
     with storage.read() as tx:
         rows = tx.connection.execute(select(mail_outbox.c.id, mail_outbox.c.subject))
@@ -399,7 +399,7 @@ def test_a_customer_offers_three_licenses_a_day(executor: Executor, storage: Sto
     assert outcome(executor, offer(license=3)) is TooManyOffers
     assert outcome(executor, offer(now=MONTH + A_DAY - timedelta(seconds=1), license=3)) is TooManyOffers
     decide(executor, offer(now=MONTH + A_DAY, license=3))
-    # Of a clock that was far ahead and is right again, nothing stays.
+    # A clock that was far ahead and is right again has no lasting effect.
     decide(executor, offer(now=MONTH + 400 * A_DAY, license=4))
     decide(executor, offer(now=MONTH + A_DAY, license=5))
 
@@ -422,7 +422,7 @@ def test_offers_that_are_over_are_deleted_and_transfers_stay(
 def test_customers_who_were_made_for_an_offer_alone_go_with_it(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
-    """But for those who have signed in, have a name, a license or another offer, or were there before."""
+    """Except those who signed in, have a name, a license or another offer, or existed before."""
     number_of = {}
     kinds = ("nothing", "signed in", "named", "licensed", "offered again", "known before")
     for day, kind in enumerate(kinds):
@@ -452,7 +452,7 @@ def test_customers_who_were_made_for_an_offer_alone_go_with_it(
 def test_data_and_erasure_keep_to_their_side_of_a_transfer(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
-    """The new owner gets, and erases, what came after the transfer; the old one what is about them."""
+    """The new owner exports and erases data since the transfer; the old one data about themselves."""
     decide(executor, activate(KEY, label="Ada's desk"))
     decide(executor, offer())
     decide(executor, accept())
@@ -550,7 +550,7 @@ def test_the_sale_stays_with_its_buyer_and_mails_go_to_each_customer(
     decide(executor, AcceptTransfer(**by(BOB, later), license=given.id, transfer_id=transfer.id))
     before = len(mails(storage))
     scene.tell("charge_refunded", "refund_failed")
-    # The buyer has got that mail.
+    # The buyer has already received that mail.
     assert mails(storage)[before:] == [("your_license", BOB)]
     assert [find_license(storage, one.id).customer_id for one in (given, kept)] == [BOB, buyer]
     with storage.read() as tx:
@@ -585,13 +585,13 @@ def test_a_holder_whose_lease_the_customer_ends_gets_none_for_its_time(
     assert [outcome(executor, one) for one in barred] == [LeaseEndedByCustomer] * 3
     refused = executor.execute([take_lease("ann", now=almost)])[0]
     assert refused.retry_after_seconds == 1
-    # The place is for others at once; and for the same holder on another device.
+    # The place is immediately free for others, and for the same holder on another device.
     assert decide(executor, take_lease("ann's sister")).leased.is_new
     decide(executor, end(ben))
     assert outcome(executor, end(eve)) is NoRemovalLeft
     assert outcome(executor, renew_lease(eve, now=almost)) is not LeaseEndedByCustomer
     assert decide(executor, renew_lease(ann, now=over)).leased.was_lost
-    # Of a clock that was far ahead, nothing stays.
+    # A clock that was far ahead has no lasting effect.
     decide(executor, set_terms({"max_leases": 3, "lease_seconds": 600}))
     decide(executor, end(eve, now=NOW + 400 * A_DAY))
     assert decide(executor, take_lease("eve", now=over)).leased.lease.holder == "eve"

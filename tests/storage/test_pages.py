@@ -1,4 +1,4 @@
-"""Pages of long lists: exact near the beginning, and never a walk through everything for each page."""
+"""Pages of long lists: exact near the beginning, and never a full scan per page."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.makers import create, delete
 DATABASES = ("sqlite",)
 
 ANY = LicenseFilter()
-#: Beyond this many licenses, lists are long here.
+#: Lists with more licenses count as long in these tests.
 FEW = 10
 
 
@@ -28,14 +28,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
-    """Of fifty licenses, every other one of product 7."""
+    """An executor with fifty licenses, every other one of product 7."""
     executor = open_executor(storage)
     executor.execute([create(f"key {n:02}", product_id=7 if n % 2 else None) for n in range(50)])
     return executor
 
 
 class Clock:
-    """Shows what it is told to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -46,7 +46,7 @@ class Clock:
 
 @contextmanager
 def statements(tx: ReadTransaction) -> Iterator[list[str]]:
-    """What the database is asked meanwhile, with the values."""
+    """Record the SQL statements and values during the block."""
     said: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, values: object, *_: object) -> None:

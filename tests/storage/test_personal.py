@@ -1,4 +1,4 @@
-"""What tells of people is forgotten when it is old, handed out to them, and erased at their wish."""
+"""Personal data is erased when it is old, exported for customers, and erased at their request."""
 
 from datetime import timedelta
 from functools import partial
@@ -61,7 +61,7 @@ CUSTOMER, OTHER = 8, 9
 
 
 def everything(storage: Storage) -> str:
-    """All rows of the tables that a customer is in."""
+    """All rows of the tables with data about customers."""
 
     def rows(table: Table) -> str:
         return run_read(
@@ -82,7 +82,7 @@ def records(executor: Executor, key: str = "KEY") -> dict[str, Activation]:
 
 
 def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int:
-    """Forget everything that is so old; returns how many steps it took."""
+    """Erase everything this old; return the number of steps."""
     before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
     while True:
         steps += 1
@@ -153,7 +153,7 @@ def test_many_are_forgotten_in_small_steps(
     assert forget(executor, storage) >= 5
     assert THEIRS.ip_address not in everything(storage)
     assert "CANARY" not in everything(storage)
-    # What is forgotten is not looked at again.
+    # Erased rows are not read again.
     assert forget(executor, storage) == 4
 
 
@@ -232,7 +232,7 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     assert erase(executor) > 2
     left = everything(storage)
     assert "canary" not in left.lower()
-    # The license of customer 9 was made from there.
+    # The license of customer 9 was created from that address.
     assert left.count(THEIRS.ip_address) == 1
     follow_all(executor)
     assert_followed(storage)
@@ -340,7 +340,7 @@ def test_more_than_one_answer_holds_is_refused_and_not_read_to_the_end(
     monkeypatch.setattr(personal_data, "MAX_ROWS", 100)
     monkeypatch.setattr(personal_data, "MAX_LICENSES", 3)
     assert len(find().licenses) == 3
-    # Deleted licenses of which something is kept count, too.
+    # Deleted licenses with a snapshot also count.
     decide(executor, delete(1))
     assert len(find().licenses) == 3
     monkeypatch.setattr(personal_data, "MAX_LICENSES", 2)

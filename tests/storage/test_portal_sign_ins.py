@@ -1,4 +1,4 @@
-"""Sign-ins of customers on both databases: once, for a while, and alike for every address."""
+"""Sign-ins of customers on both databases: valid once, for a limited time, and alike for all addresses."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -67,7 +67,7 @@ def ask(
 
 
 def enter(code: str, *asked: int, now: datetime = NOW) -> EnterCode:
-    """The code, typed in the browser that has asked for these sign-ins."""
+    """Enter the code in the browser that requested these sign-ins."""
     return EnterCode(**at(now), sign_in_ids=asked, code=code, token_hash=hash_session_token(next(_tokens)))
 
 
@@ -100,7 +100,7 @@ def test_the_code_of_a_mail_starts_one_session(executor: Executor, storage: Stor
         **at(), sign_in_ids=(11,), code=f" {code[:4]} {code[4:]}", token_hash=hash_session_token(token)
     )
     assert decide(executor, entered) == ada
-    # The clock of another server may be behind.
+    # Another server's clock may be behind.
     for moment, expected in (
         *((NOW - 30 * MINUTE, None), (NOW - MINUTE, EMAIL)),
         *((NOW, EMAIL), (NOW + 59 * MINUTE, EMAIL), (NOW + 60 * MINUTE, None)),
@@ -139,8 +139,8 @@ def test_five_wrong_codes_end_the_code_of_that_browser_and_no_link(executor: Exe
 def test_strangers_get_few_mails_for_an_address_and_keep_its_owner_out_of_nothing(
     executor: Executor, storage: Storage, ada: int
 ) -> None:
-    """A stranger asks every three minutes for a day: the mails become rare, the newest link always works, and
-    a browser that the owner has used before gets its mail at once.
+    """A stranger requests a mail every three minutes for a day: mails become rare, the newest link always
+    works, and a browser that the owner has used before gets its mail immediately.
     """
     link = ask(executor, 1_000)
     sent, longest = 1, 0
@@ -151,7 +151,7 @@ def test_strangers_get_few_mails_for_an_address_and_keep_its_owner_out_of_nothin
             link, sent, longest = 1_001 + minute, sent + 1, 0
         longest += 3
         if minute % 48 == 0:
-            # Also with a link that was mailed long before, and never used up.
+            # Even with a link that was mailed long before, and never used.
             with storage.read() as tx:
                 found = tx.connection.execute(select(portal_sign_ins.c.id)).scalars().all()
             assert link in found
@@ -223,7 +223,7 @@ def test_a_link_for_the_vendor_is_good_once_for_a_day(executor: Executor, ada: i
 
 
 def test_every_address_costs_the_same_statements(executor: Executor, ada: int) -> None:
-    """The time of an answer cannot tell what the server does not do."""
+    """So the response time does not reveal whether an address is known."""
     seen: dict[str, list[str]] = {}
     for number, email in enumerate((EMAIL, STRANGER), start=11):
         with recorded_statements() as statements:
@@ -250,7 +250,7 @@ def test_strangers_fill_neither_sign_ins_nor_the_outbox(executor: Executor, stor
         ask(executor, next(numbers), email)
         decide(executor, MailKeys(**at(), email=email))
     with storage.read() as tx:
-        # What one address has within the moment.
+        # The maximum of one address within this period.
         assert len(tx.connection.execute(select(portal_sign_ins.c.id)).all()) == 3
         assert len(tx.connection.execute(select(mail_outbox.c.id)).all()) == 2
 

@@ -1,4 +1,4 @@
-"""What is special about PostgreSQL: how a database is made and opened, and what its sessions are like."""
+"""Specifics of PostgreSQL: creating and opening a database, and its sessions."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 DATABASES = ("postgresql",)
 ROOT = Path(__file__).parents[2]
 
-#: All that a schema consists of, as the server keeps it.
+#: Queries for the complete schema in the server's catalog.
 CATALOG = (
     """SELECT table_name, column_name, ordinal_position, data_type, character_maximum_length, is_nullable,
               collation_name, column_default, is_identity, identity_generation
@@ -86,7 +86,7 @@ def schema_of(url: str) -> list[set[tuple[object, ...]]]:
 
 
 def contents_of(url: str) -> list[tuple[object, ...]]:
-    """Which tables there are, and what Keywright's say of themselves."""
+    """The tables in the database, and the contents of Keywright's metadata tables."""
     names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
     found = execute(url, names)
     for table in ("alembic_version", "installation"):
@@ -178,7 +178,7 @@ def test_who_comes_during_a_long_migration_waits_for_its_end(url: str) -> None:
         with closing(psycopg.connect(url)) as migrating:
             migrating.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
             coming = thread.submit(open_storage, url, KEY_RING)
-            # Until then, its first look has been refused twice for want of the lock.
+            # By then, its first check has failed twice to get the lock.
             wait_until(lambda: execute(url, WAITING), "the other instance to wait for the lock")
             assert not coming.done()
             migrating.rollback()
@@ -198,7 +198,7 @@ def test_a_first_start_that_fails_leaves_nothing(empty_url: str) -> None:
 
 @contextmanager
 def a_role(url: str) -> Iterator[str]:
-    """The URL with a role that may use the database and not make tables in it."""
+    """The URL with a role that may use the database, but not create tables in it."""
     name = f"guest_{url.rpartition('/')[2]}"
     execute(url, f"CREATE ROLE {name} LOGIN")
     try:
@@ -256,7 +256,7 @@ def test_a_database_that_is_not_there_is_unavailable_without_its_password_being_
 
 
 def show_setting(storage: Storage, name: str) -> str:
-    """A setting of the session that changes things."""
+    """Show a setting of the writing session."""
     with storage.write() as tx:
         return str(tx.connection.exec_driver_sql(f"SHOW {name}").scalar_one())
 
@@ -284,7 +284,7 @@ def test_a_reader_cannot_write(storage: Storage) -> None:
 
 
 def end_sessions(url: str) -> int:
-    """Let the server hang up on everybody; returns on how many."""
+    """Let the server terminate all sessions; return their number."""
     others = "datname = current_database() AND pid <> pg_backend_pid()"
     return len(execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))  # noqa: S608
 

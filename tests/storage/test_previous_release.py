@@ -1,4 +1,4 @@
-"""While instances are updated one after the other, the previous release works on the new schema."""
+"""During a rolling upgrade, the previous release works on the new schema."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.storage.conftest import Opener
 from tests.storage.recording import as_json
 
 DATABASES = ("sqlite",)
-#: What the oldest release that may use the database runs; see ``recording.py``.
+#: The statements of the oldest compatible release; see ``recording.py``.
 RECORDED = Path(__file__).with_name(f"release-{OLDEST_COMPATIBLE}.json")
 
 
@@ -32,7 +32,7 @@ def recorded() -> list[Any]:
 
 @pytest.fixture
 def connection(url: str, storage: Storage) -> Iterator[Connection]:
-    """A connection to an empty database, without a program."""
+    """A plain connection to an empty database."""
     engine: Engine = create_engine(url)
     with ExitStack() as stack:
         stack.callback(engine.dispose)
@@ -44,7 +44,7 @@ def from_json(value: Any) -> Any:
 
 
 def values_of(run: Any) -> Any:
-    """The values of one run, by their places or by their names."""
+    """The values of one execution, by position or by name."""
     if isinstance(run, dict):
         return {name: from_json(value) for name, value in run.items()}
     return tuple(map(from_json, run))
@@ -55,7 +55,7 @@ def in_order(rows: list[list[Any]]) -> list[str]:
 
 
 def replay(connection: Connection, recorded: list[Any]) -> None:
-    """Run every statement; it finds and changes what it did on the schema that it was made for."""
+    """Run all statements; each must have the same results and effects as on its original schema."""
     for one in recorded:
         statement, changed = one["sql"], 0
         for run in one["runs"]:

@@ -1,4 +1,4 @@
-"""What a transaction promises: all or nothing, no counter above its limit, no number twice."""
+"""The guarantees of transactions: all or nothing, no counter above its limit, no ID twice."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ ANY = LicenseFilter()
 
 
 class Interrupted(Exception):
-    """Something went wrong in the middle of a transaction."""
+    """An error in the middle of a transaction."""
 
 
 def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
@@ -56,7 +56,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
         assert license_store.count_licenses(tx, ANY) == 0
         assert activation_store.list_activations(tx, [1]) == {}
         assert event_store.list_events(tx, 1, limit=9) == []
-        # A server gives numbers out beside its transactions.
+        # A PostgreSQL server assigns IDs outside of transactions.
         assert tx.ids.next("license") == (1 if database == "sqlite" else 2)
 
 
@@ -81,7 +81,7 @@ def test_a_reader_sees_one_moment_whatever_is_written_meanwhile(open_again: Open
 
 
 def one_more(*, taken: int, limit: int) -> tuple[License, License]:
-    """A license as it is in the database, and with a place too many."""
+    """A license as it is in the database, and with one place too many."""
     before = a_license(times_activated=taken, times_activated_max=limit)
     return before, replace(before, times_activated=taken + 1)
 
@@ -141,7 +141,7 @@ def test_numbers_are_given_in_a_row_per_kind(storage: Storage, database: str) ->
         assert tx.ids.next("license") == 4
         tx.ids.save()
     with storage.write() as tx:
-        # A server that was asked for several at once does not take them back.
+        # A PostgreSQL server does not reuse reserved IDs.
         assert tx.ids.next("license") == (5 if database == "sqlite" else 8)
         assert tx.ids.next("activation") == 3
 

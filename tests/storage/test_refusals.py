@@ -1,4 +1,4 @@
-"""The last refused calls of a license in the database."""
+"""The last refused calls of a license, stored in the database."""
 
 import asyncio
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def test_of_many_licenses_only_the_calls_that_the_database_rejects_are_lost(
         desk = Desk(open_executor(open_again()), most_waiting=10)
         saving = asyncio.create_task(save_refusals(desk, remembered))
         await asyncio.sleep(0)
-        # It saves once more.
+        # On cancellation, it saves once more.
         saving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await saving
@@ -95,7 +95,7 @@ def test_servers_that_save_at_once_lose_nothing(
 
 
 def _save_until_done(executor: Executor, command: SaveRefusals) -> object:
-    """A server that finds another one writing comes again."""
+    """Save, and retry while another server is writing."""
     while isinstance(outcome := executor.execute([command])[0], Exception):
         continue
     return outcome

@@ -1,4 +1,4 @@
-"""Questions answered by a real standby of a real server: never with the past."""
+"""Queries answered by a real standby of a real server: never with old data."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ def standby(primary: PostgresServer) -> Iterator[PostgresServer]:
 
 
 def wait_for_all(primary: PostgresServer, standby: PostgresServer) -> None:
-    """Return when the standby has all that the primary has written until now."""
+    """Wait until the standby has everything that the primary has written so far."""
     with psycopg.connect(primary.url("postgres")) as connection:
         written = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
 
@@ -56,7 +56,7 @@ def wait_for_all(primary: PostgresServer, standby: PostgresServer) -> None:
 
 
 class Replicated:
-    """Two instances on the same primary; both ask the standby."""
+    """Two instances on the same primary; both query the standby."""
 
     def __init__(self, primary: PostgresServer, standby: PostgresServer, lag_limit: int = 1_000) -> None:
         self.standby = standby
@@ -75,7 +75,7 @@ class Replicated:
         wait_for_all(primary, standby)
 
     def asked_at_standby(self) -> int:
-        """How often the standby has been asked for licenses."""
+        """The number of license queries to the standby."""
         with psycopg.connect(self.standby.url(self.name), autocommit=True) as connection:
             connection.execute("SELECT pg_stat_force_next_flush()")
             row = connection.execute(
@@ -84,13 +84,13 @@ class Replicated:
         return 0 if row is None else int(row[0])
 
     def last_check(self) -> object:
-        """The moment at which the standby was last asked whether it has everything."""
+        """The time of the last check whether the standby is up to date."""
         with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
             query = "SELECT max(query_start) FROM pg_stat_activity WHERE datname = %s"
             return connection.execute(query, [self.name]).fetchone()
 
     def wait_for_answer(self, executor: Executor, expected: int = 0) -> None:
-        """Ask for the license until the standby answers; each answer counts so many places."""
+        """Query the license until the standby answers; all answers must have this many places taken."""
 
         def is_asked() -> bool:
             assert taken(executor) == expected
@@ -169,7 +169,7 @@ def test_a_standby_that_is_behind_is_passed_over(replicated: Replicated) -> None
 
 
 def count_checks(replicated: Replicated, numbers: Iterable[int]) -> int:
-    """Activate until so many places are taken and validate after each; count the checks of the standby."""
+    """Activate until this many places are taken, validate after each, and count the checks of the standby."""
     checks = {replicated.last_check()}
     for number in numbers:
         replicated.one.execute([activate("A")])
@@ -200,12 +200,12 @@ def test_a_standby_that_is_steadily_behind_is_set_aside_and_comes_back_when_it_h
     with closing(Replicated(primary, standby, lag_limit=600_000)) as replicated:
         replicated.one.execute([create("A")])
         with replicated.replay_paused():
-            # A control: until then, each question asks the standby in vain.
+            # A control: until then, each query tries the standby in vain.
             numbers = range(1, MAX_BEHIND + 1)
             assert count_checks(replicated, numbers) == MAX_BEHIND
             started = time.monotonic()
             checks = count_checks(replicated, range(MAX_BEHIND + 1, MAX_BEHIND + 21))
-            # After each pause, one question tries it.
+            # After each pause, one query tries it.
             assert checks <= 1 + (time.monotonic() - started) / MIN_PAUSE
             assert [one for one in caplog.messages if "replica" in one] == [
                 "the replica is behind; the primary answers until it can be used"

@@ -1,4 +1,4 @@
-"""The reports: what was sold, renewed and lapsed in each month, and the devices of each day."""
+"""The reports: sold, renewed and lapsed licenses per month, and devices per day."""
 
 import random
 from collections.abc import Iterable
@@ -45,13 +45,13 @@ FIGURES = ("made", "trials", "bought", "expiries", "renewed", "lapsed", "refunde
 
 
 def months(storage: Storage, product_id: int = 0) -> dict[str, int]:
-    """The figures of all months, as `2026-01 made`."""
+    """The figures of all months, with names like `2026-01 made`."""
     found = run_read(storage, lambda tx: list_counts(tx, MONTH, subjects=(product_id,)))
     return {f"{reports.date_of(day):%Y-%m} {name}": amount for (_, _, day, name), amount in found.items()}
 
 
 def live(executor: Executor) -> None:
-    """Licenses that are renewed early and late, that lapse, move, and are refunded; and trials."""
+    """Simulate licenses that are renewed early and late, lapse, are moved and refunded; and trials."""
     done = executor.execute([create(key, expires_at=EXPIRY, product_id=7) for key in "abcd"])
     done += executor.execute(
         [create("forever", product_id=17), update("a", now=NOW + 2 * DAY, expires_at=EXPIRY + 365 * DAY)]
@@ -103,7 +103,7 @@ def test_months_are_counted_once_and_can_be_counted_again(executor: Executor, st
 
 
 def live_at_random(executor: Executor, chance: random.Random, steps: int) -> None:
-    """Licenses and trials that are renewed early, late and twice, bought, moved and refunded."""
+    """Simulate random licenses and trials: renewed early, late and twice, bought, moved and refunded."""
     now, keys = NOW, list[str]()
     shop = Origin("connection:1", "", "")
     for step in range(steps):
@@ -135,7 +135,7 @@ def live_at_random(executor: Executor, chance: random.Random, steps: int) -> Non
 
 
 def list_all(storage: Storage, name: str, subject: int = 0, months: Iterable[int] = ()) -> list[int]:
-    """The events of a figure, page after page."""
+    """List the events of a figure, in pages."""
     where = EventFilter(counted=Counted(name, (*months,) or _MONTHS, subject))
     found, before_id = list[int](), None
     for _ in range(1000):
@@ -147,7 +147,7 @@ def list_all(storage: Storage, name: str, subject: int = 0, months: Iterable[int
 
 
 def list_wrong_figures(storage: Storage, now: datetime) -> list[tuple[Any, ...]]:
-    """The figures whose lists do not have so many events, of each month and of all."""
+    """The figures that differ from the length of their lists, per month and in total."""
     wrong = list[tuple[Any, ...]]()
     for subject in (0, 7, 8, 17):
         every = run_read(storage, partial(reports.list_months, now=now, months=36, product_id=subject))
@@ -173,7 +173,7 @@ def test_the_list_of_each_figure_has_as_many_events_as_it_states(
     assert not list(doctor.examine(storage, lambda _: None))
     before = [list_all(storage, name) for name in FIGURES]
     assert all(before)
-    # A server of an older release has counted without the lists.
+    # A server of an older release counted without writing the lists.
     with storage.write() as tx:
         tx.connection.execute(deleted_from(report_events))
         tx.connection.execute(
@@ -228,7 +228,7 @@ def test_devices_are_counted_once_a_day_however_many_steps_it_takes(
     }
     count_all(executor)
     assert versions(storage) == first
-    # A day later, and a count that was not finished.
+    # A day later, with an incomplete count.
     tomorrow = NOW + DAY
     executor.execute([CountDevices(context=Context(tomorrow, an_origin()))])
     count_all(executor, tomorrow + DAY)

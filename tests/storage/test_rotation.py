@@ -1,4 +1,4 @@
-"""The secret is rotated while the database is used: each key is found, and taken once, at every moment."""
+"""Rotation of the secret while the database is in use: at every moment, keys are found, and stay unique."""
 
 import os
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ def start(url: str) -> None:
 
 
 def has_sessions(url: str) -> bool:
-    """Whether PostgreSQL has sessions of Keywright; one ends a moment after it was closed."""
+    """Whether PostgreSQL has Keywright sessions; they end shortly after they are closed."""
     query = (
         "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name ^@ 'keywright'"
     )
@@ -84,7 +84,7 @@ def rotate(url: str) -> Resealed:
 
 
 def end(url: str) -> Resealed:
-    """Go on with a rotation to its end."""
+    """Finish a rotation."""
     with open_with(url) as storage:
         done = reseal(storage, ignore_progress)
         finish(storage, BOTH)
@@ -96,7 +96,7 @@ def keys_in(storage: Storage) -> list[str]:
 
 
 def sell(url: str, amount: int = 450) -> list[str]:
-    """Make licenses with the old secret; return their keys."""
+    """Create licenses with the old secret; return their keys."""
     with open_with(url, KEY_RING) as storage:
         open_executor(storage).execute([create_policy(), create("A", 3)])
         open_executor(storage).execute([activate("A"), generate(1, amount)])
@@ -153,7 +153,7 @@ def test_a_device_has_one_trial_at_every_step_of_a_rotation(url: str) -> None:
             outcomes = open_executor(storage).execute([*first[:5], *first[-5:]])
             assert [one.view.license.id for one in outcomes] == [*range(1, 6), *range(206, 211)]
         if steps < 4:
-            # Not at every step: the rotation reseals new rows, too.
+            # Not in each step, because the rotation also has to reseal new rows.
             new = [open_executor(one).execute([start_trial(f"new {steps}")])[0] for one in (server, other)]
             assert [one.is_new for one in new] == [True, False]
 
@@ -208,7 +208,7 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
     is_over = Signal()
 
     def serve(storage: Storage, own: str, order: list[str]) -> int:
-        """Try to take each key again and again, with new and with moved licenses; how often that was done."""
+        """Repeatedly try to reuse each key, for new and renamed licenses; return how many were created."""
         executor, done = open_executor(storage), 0
         while not is_over.is_set():
             for key in order:

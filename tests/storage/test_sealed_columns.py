@@ -1,4 +1,4 @@
-"""Everything that depends on the secret is in one registry, which is complete."""
+"""The registry of data that depends on the secret is complete."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_values_are_sealed_with_the_secret_in_force() -> None:
 
 
 def test_a_value_is_read_at_no_other_place(storage: Storage) -> None:
-    """Who alters a database, or a backup that is restored unsigned, cannot move a secret to another row."""
+    """Someone who alters a database, or an unsigned backup, cannot move a sealed value to another row."""
     fill(storage)
     run_write(storage, lambda tx: jobs.save_chunks(tx, 7, [(2, b"a chunk")]))
     places = {}
@@ -41,7 +41,7 @@ def test_a_value_is_read_at_no_other_place(storage: Storage) -> None:
     read = []
     for (name, place), sealed in places.items():
         for other, associated_data in places:
-            # The key of a license and the one that it has replaced are both its own.
+            # A license's current key and its replaced one share their associated data.
             if associated_data != place and sealed is not None:
                 try:
                     KEY_RING.unseal(sealed, associated_data)

@@ -1,4 +1,4 @@
-"""Second factors: what takes a code, and how often; and that nothing of it can be read in the database."""
+"""Second factors: when and how often codes are accepted; and nothing of them is readable in the database."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ STEP = timedelta(seconds=30)
 
 
 def code(at: datetime = NOW) -> str:
-    """What Alice's app shows."""
+    """The code that Alice's app shows."""
     return pyotp.TOTP(SECRET_OF_APP).at(at)
 
 
@@ -58,7 +58,7 @@ def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryC
 def sign_in(
     executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP, *, is_known: bool = False
 ) -> Session | None:
-    """The session that begins with this code; None where it does not."""
+    """Sign in with this code; return the session, None if refused."""
     command = start_session(ALICE, sessions.new_session_token(), code=code, now=now, is_known=is_known)
     return decide(executor, command)  # type: ignore[no-any-return]
 
@@ -69,13 +69,13 @@ def list_event_names(storage: Storage) -> list[str]:
 
 @pytest.fixture
 def alice(executor: Executor) -> None:
-    """Alice, who has a second factor since now."""
+    """Alice, whose second factor was just set up."""
     decide(executor, create_user("alice"))
     assert decide(executor, enable_second_factor(ALICE))
 
 
 def test_the_codes_are_those_of_rfc_6238() -> None:
-    """Appendix B, with the six digits that apps show."""
+    """Appendix B, but with six digits, as in apps."""
     secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
     for seconds, shown in ((59, "287082"), (1111111109, "081804"), (20000000000, "353130")):
         at = datetime.fromtimestamp(seconds, NOW.tzinfo)
@@ -113,7 +113,7 @@ def test_what_is_no_code_is_refused(executor: Executor, storage: Storage, typed:
 
 @pytest.mark.usefixtures("alice")
 def test_a_code_is_good_once_and_so_is_an_earlier_one(executor: Executor) -> None:
-    # That with which it was set up is used.
+    # The code that it was set up with is used up.
     assert sign_in(executor, code(), NOW) is None
     now = NOW + 10 * STEP
     assert sign_in(executor, f" {code(now)[:3]} {code(now)[3:]} ", now) is not None
@@ -154,7 +154,7 @@ def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor
 @pytest.mark.usefixtures("alice")
 def test_wrong_codes_from_elsewhere_keep_no_known_browser_out(executor: Executor) -> None:
     def fail(times: int, *, is_known: bool) -> None:
-        """Type wrong codes, in one batch."""
+        """Enter wrong codes, in one batch."""
         wrong = start_session(ALICE, sessions.new_session_token(), code="wrong", now=now, is_known=is_known)
         assert executor.execute([wrong] * times) == [None] * times
 

@@ -1,4 +1,6 @@
-"""Payments are facts: paid, refunded, disputed, each with the shop's time. Licenses follow from all."""
+"""Payments are facts: paid, refunded, disputed, each with the shop's time. All together determine the
+licenses.
+"""
 
 from datetime import datetime, timedelta
 from itertools import permutations
@@ -36,7 +38,7 @@ from tests.shop_scene import Scene, day
 from tests.storage.stored import got, list_licenses, set_mapping, the_events
 
 DATABASES = ("sqlite",)
-# Each event is several transactions.
+# Each event takes several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 
 DAY = timedelta(days=1)
@@ -45,7 +47,7 @@ MONTH, TWO_MONTHS = NOW + 30 * DAY, NOW + 60 * DAY
 
 @pytest.fixture
 def shop(executor: Executor) -> Executor:
-    """Connection 1 sells product "pro" by policy 1, without an end, and "year" by policy 2."""
+    """Connection 1 sells the product "pro" with policy 1, which never expires, and "year" with policy 2."""
     do(executor, create_policy(terms={"max_activations": 3}))
     do(executor, create_policy(terms={"valid_for_days": 365}))
     connect(executor, mapping=(MappedProduct("pro", 1), MappedProduct("year", 2)))

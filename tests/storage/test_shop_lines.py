@@ -1,4 +1,4 @@
-"""What is paid is what is held: the lines of subscriptions, and what becomes of their licenses."""
+"""Customers have exactly what they paid for: the lines of subscriptions, and their licenses."""
 
 import json
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ from tests.makers import activate as take_place
 from tests.storage.stored import got, list_licenses, mails, set_mapping, the_events, try_again
 
 DATABASES = ("sqlite",)
-# Each event is several transactions.
+# Each event takes several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 
 DAY = timedelta(days=1)
 UNTIL = NOW + 30 * DAY
-#: "pro" and "max" are of one product, "app" of another.
+#: "pro" and "max" belong to one product, "app" to another.
 POLICIES = {
     "pro": {"max_activations": 2, "grace_days": 14},
     "max": {"max_activations": 5, "max_leases": 3, "grace_days": 14, "entitlements": ["max"]},
@@ -61,7 +61,7 @@ PRO, MAX, APP, FREE = 1, 2, 3, 4
 
 @pytest.fixture
 def shop(executor: Executor) -> Executor:
-    """Connection 1: its products make keys, and with "-seats" one license with more devices."""
+    """Connection 1: its products create a key per unit, or with "-seats" one license with more devices."""
     for number in (1, 2):
         do(executor, create_product(number))
     for name, terms in POLICIES.items():
@@ -76,7 +76,7 @@ def shop(executor: Executor) -> Executor:
 
 
 def told(*lines: tuple[str, str, int], **fields: Any) -> Lines:
-    """The lines, each with its number, product and quantity."""
+    """Build lines, each with its ID, product and quantity."""
     return Lines(
         subscription="s",
         lines=tuple(SaleLine(number, (product,), quantity) for number, product, quantity in lines),
@@ -95,7 +95,7 @@ def live(storage: Storage) -> list[License]:
 
 
 def held(storage: Storage) -> list[tuple[int | None, int, int | None]]:
-    """Policy, quantity and limit of the licenses that are live."""
+    """Policy, quantity and limit of the live licenses."""
     return [(one.policy_id, one.quantity, one.times_activated_max) for one in live(storage)]
 
 
@@ -230,12 +230,12 @@ def test_a_bundle_has_a_license_of_each_policy_and_all_of_them_change(
     assert json.loads(subject)["license_ids"] == [one.id for one in made]
     receive(shop, a_renewal(UNTIL + 30 * DAY, "s", "second"), hours=1)
     assert {one.expires_at for one in list_licenses(storage)} == {UNTIL + 30 * DAY}
-    # What the first sale made is fixed; a unit more has one license of each.
+    # The licenses of the first sale are fixed; another unit gets one license of each.
     changed = [replace(one, more_policy_ids=()) for one in mapping]
     set_mapping(shop, *changed)
     receive(shop, told(("1", "suite", 3)), hours=2)
     assert [one.policy_id for one in list_licenses(storage)[6:]] == [PRO, MAX, APP]
-    # A device on the one of "max" does not make it the one of "pro".
+    # A device on the license of "max" does not turn it into that of "pro".
     do(shop, take_place(made[2].key))
     set_mapping(shop, *mapping)
     receive(shop, told(("1", "suite-pro", 2)), hours=3)
@@ -568,7 +568,7 @@ def test_one_server_looks_at_a_shop_each_night(shop: Executor) -> None:
         return claimed
 
     assert [claim(hours) for hours in (0, 0, 23, 25, 26)] == [True, False, False, True, False]
-    # A clock that was wrong holds nothing up once it is right.
+    # A wrong clock delays nothing once it is right again.
     assert [claim(hours) for hours in (9_600, 30, 31)] == [True, True, False]
     do(shop, SaveTopics(context=CONTEXT, connection_id=1, missing=("invoice.paid",)))
     assert ask(shop, GetConnection(connection_id=1)).missing_topics == ("invoice.paid",)

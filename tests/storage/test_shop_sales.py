@@ -1,4 +1,4 @@
-"""What becomes of licenses when shops send sales, payments and refunds, twice and in any order."""
+"""Licenses when shops send sales, payments and refunds, twice and in any order."""
 
 from itertools import islice, permutations
 
@@ -12,10 +12,10 @@ from tests.shop_scene import SHOPS, Scene
 
 DATABASES = ("sqlite",)
 
-# Each event is several transactions.
+# Each event takes several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 
-#: The event of each shop for two of the editor, and those that say the same again.
+#: Each shop's event for a sale of two editors, and events that repeat it.
 SALES = {
     Shop.STRIPE: ["checkout_paid", "checkout_paid"],
     Shop.PADDLE: ["transaction_completed", "transaction_completed"],
@@ -45,7 +45,7 @@ def test_what_is_not_paid_makes_nothing_until_it_is(executor: Executor, storage:
     assert len(scene.licenses()) == 1
 
 
-#: Everything about one order, and the licenses that can be used at its end, in whatever order it came.
+#: All events of one order, and the usable licenses in the end, regardless of the order of events.
 ORDERS: dict[Shop, dict[str, str]] = {
     Shop.STRIPE: {
         "checkout_paid charge_partly_refunded dispute_opened": "2 inactive",
@@ -73,14 +73,14 @@ ORDERS: dict[Shop, dict[str, str]] = {
     },
     Shop.LEMONSQUEEZY: {"order_created order_partly_refunded order_refunded": "none"},
 }
-#: What each shop sends when a subscription begins. Its first period ends on December 1.
+#: Each shop's events when a subscription begins. The first period ends on December 1.
 FIRST = {
     Shop.STRIPE: "checkout_subscribed invoice_first",
     Shop.PADDLE: "transaction_subscribed",
     Shop.WOOCOMMERCE: "order_subscribed subscription_created",
     Shop.LEMONSQUEEZY: "order_subscribed subscription_created",
 }
-#: What may follow, and the same of it all together.
+#: Later events, and the usable licenses after all of them.
 LATER: dict[Shop, dict[str, str]] = {
     Shop.STRIPE: {
         "": "1 active until 2026-12-01",
@@ -91,7 +91,7 @@ LATER: dict[Shop, dict[str, str]] = {
         "invoice_renewed subscription_deleted": "1 active until 2027-01-01",
         "invoice_renewed charge_of_renewal_refunded": "1 active until 2026-12-01",
         "charge_of_first_invoice_refunded": "none",
-        # Another plan counts from its new period.
+        # A changed plan counts from its new period.
         "invoice_renewed invoice_updated": "1 active until 2027-12-10",
     },
     Shop.PADDLE: {
@@ -109,7 +109,7 @@ LATER: dict[Shop, dict[str, str]] = {
         "order_renewed subscription_renewed": "1 active until 2027-01-01",
         "order_renewal_failed": "1 active until 2026-12-01",
         "subscription_renewed subscription_cancelled": "1 active until 2027-01-01",
-        # An order that is told of again revives no subscription.
+        # A repeated order does not revive a subscription.
         "subscription_renewed subscription_cancelled order_subscribed_edited": "1 active until 2027-01-01",
         "order_renewed subscription_renewed order_renewal_refunded": "1 active until 2026-12-01",
     },
@@ -147,7 +147,7 @@ def test_the_order_in_which_events_come_does_not_matter(
 
 
 def describe_usable(scene: Scene) -> str:
-    """The licenses that are not disabled; one that was refunded before it was sold was never made."""
+    """Describe the licenses that are not disabled; one refunded before its sale was never created."""
     usable = [one for one in scene.licenses() if one.status != Status.DISABLED]
     kinds = {(Status(one.status).name.lower(), one.expires_at) for one in usable}
     ends = [f"{status} until {end:%Y-%m-%d}" if end else status for status, end in kinds]

@@ -1,4 +1,4 @@
-"""What becomes of the licenses of a subscription that changes."""
+"""The licenses of a subscription that changes."""
 
 from itertools import permutations
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from tests.storage.test_shop_sales import FIRST
 
 DATABASES = ("sqlite",)
 
-# Each event is several transactions.
+# Each event takes several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 
 
 class Story(NamedTuple):
-    """The events of a subscription: the first period ends on December 1, the second one on January 1."""
+    """The events of a subscription: the first period ends on December 1, the second on January 1."""
 
     first: tuple[str, ...]
     renewal: tuple[str, ...]
@@ -76,7 +76,7 @@ STORIES = {
 }
 
 
-#: What each event makes of the subscription: how many licenses of the editor and of the cloud are live.
+#: The number of live licenses of the editor and of the cloud after each event.
 CHANGES: dict[Shop, dict[str, tuple[int, int]]] = {
     Shop.STRIPE: {
         "subscription_more_seats": (0, 5),
@@ -105,14 +105,14 @@ CHANGES: dict[Shop, dict[str, tuple[int, int]]] = {
         "subscription_usage_based": (0, 1),
     },
 }
-#: These change nothing: the reason says why.
+#: Events that change nothing, and the reason.
 CHANGES_NOTHING = {
     "invoice_proration": "no_period_paid",
     "transaction_proration": "no_period_paid",
     "adjustment_of_proration": "no_period_paid",
     "subscription_payment_for_change": "no_period_paid",
     "order_switched": "no_period_paid",
-    # They end with what was paid, as before, unless the new one comes.
+    # They end with the paid period, as before, unless the new subscription arrives.
     "subscription_switched_away": "already_so",
     "adjustment_without_type": "not_needed",
 }

@@ -1,4 +1,4 @@
-"""Sales of shops: licenses made once, changed as payments come and go, in any order, and kept by hand."""
+"""Sales of shops: licenses are created once, follow payments in any order, and keep manual changes."""
 
 import base64
 import json
@@ -90,7 +90,7 @@ def connection(executor: Executor) -> Connection:
 
 @pytest.fixture
 def shop(executor: Executor) -> Executor:
-    """Connection 1 sells product "pro" by policy 1, with three activations and no expiry."""
+    """Connection 1 sells the product "pro" with policy 1: three activations and no expiry."""
     do(executor, create_policy(terms={"max_activations": 3}))
     connect(executor)
     return executor
@@ -366,12 +366,12 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
         (item,) = find_items(storage, EVENTS, now)
         claim = ClaimItem(context=Context(now, an_origin()), kind=EVENTS, item=item, claimed_by="one")
         assert do(shop, claim) == (row_id, 1)
-        # Of two processes, one gets it.
+        # One of two processes gets it.
         assert do(shop, claim) is None
     work(shop, row_id)
     (event,) = list_events(shop)
     assert (event.state, event.reason) == (EventState.UNMATCHED, Reason.UNKNOWN_ORDER)
-    # What it said is known when the sale comes, and another one that waits is done soon.
+    # Its contents are known when the sale arrives, and another waiting event is handled soon.
     other = store(shop, an_event(a_renewal(NOW + 2 * YEAR), 1))
     assert other is not None
     work(shop, other)
@@ -428,7 +428,7 @@ def test_a_connection_counts_the_events_that_failed_in_a_row(shop: Executor) -> 
     assert (connection(shop).last_event_at, connection(shop).failures) == (NOW, 1)
     receive(shop, a_sale("1", product="unknown"))
     assert connection(shop).failures == 2
-    # These say nothing about sales: one is not needed here, another one waits for its sale.
+    # These are not sales: one is not needed here, another waits for its sale.
     receive(shop, a_state(SaleState.REFUNDED, order="unknown"))
     receive(shop, a_renewal(NOW + YEAR))
     assert connection(shop).failures == 2
@@ -651,7 +651,7 @@ def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> 
     for row_id in (1, 2):
         work(shop, row_id)
     assert len(list_licenses(storage)) == 1
-    # One that waits, for another attempt or for a person, stays however old it is.
+    # An event that waits for a retry or a decision is kept, however old it is.
     assert store(shop, an_event(a_sale("3"))) == 3
     purge = PurgeShopEvents(context=CONTEXT, before=NOW + 400 * DAY)
     assert (do(shop, purge), do(shop, purge)) == (1, 0)

@@ -1,4 +1,4 @@
-"""Signing keys as they are made, rotated and withdrawn; the license files that they sign."""
+"""Signing keys: creating, rotating and withdrawing them; and license files."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -71,7 +71,7 @@ def event_names(storage: Storage, license_id: int = 0) -> list[str]:
 
 
 def read_sets(executor: Executor, now: Any, public_keys: list[str]) -> dict[str, list[str]]:
-    """The keys that each of the sets names, by the key that signed it."""
+    """The keys in each key set, by the key that signed it."""
     (sets,) = executor.query([BuildKeySets(now=now, alg="EdDSA")])
     found = {}
     for token in sets:
@@ -115,7 +115,7 @@ def test_a_program_that_knows_any_older_key_finds_the_newest(executor: Executor)
     a, b, c = (one(executor, command).newest for command in (make_first_key(), rotate_key(), rotate_key()))
     later = NOW + 1000 * DAY
     keys = [found.public_key for found in (a, b, c)]
-    # What the older ones signed has ended long ago.
+    # Everything that older keys signed has expired long ago.
     assert read_sets(executor, later, keys) == {a.public_key: [c.public_key], b.public_key: [c.public_key]}
 
 
@@ -135,7 +135,7 @@ def test_a_key_that_was_withdrawn_signs_nothing_and_is_not_named(
         raise one(executor, withdraw_key("unknown"))
     for _ in range(2):
         assert one(executor, withdraw_key(a.kid)).withdrawn_at == NOW
-    # Programs that have learned both learn from the newest that the other one is not to be trusted.
+    # Programs that know both keys learn from the newest that the other one is no longer trusted.
     assert read_sets(executor, NOW, keys) == {b.public_key: [b.public_key]}
     assert event_names(storage).count("signing_key.withdrawn") == 1
     assert list(doctor.examine(storage, lambda _: None)) == []

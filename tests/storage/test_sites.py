@@ -1,4 +1,4 @@
-"""Sites that take no place, in the database: the counters, the doctor, what is undone and what is mended."""
+"""Sites that take no place, in the database: counters, doctor, undo and repair."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def license_of(storage: Storage) -> License:
 
 
 def counts(storage: Storage) -> tuple[int, int, int]:
-    """The places taken, the sites without one, and the records given up; the doctor agrees."""
+    """The counts of places taken, sites without a place, and deactivated records; the doctor must agree."""
     assert list(doctor.examine(storage, lambda _: None)) == []
     license = license_of(storage)
     return license.times_activated, license.uncounted_count, license.deactivated_count

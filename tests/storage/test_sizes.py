@@ -1,4 +1,4 @@
-"""A query for many things at once finds the same as many queries, whatever their number."""
+"""A query for many rows at once finds the same as many queries, whatever the number."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +62,7 @@ def tx(many: Storage) -> Iterator[ReadTransaction]:
 
 @contextmanager
 def statements(tx: ReadTransaction) -> Iterator[list[tuple[str, int]]]:
-    """What is run meanwhile: each statement and how many values go with it."""
+    """Record the statements during the block, with their numbers of values."""
     seen: list[tuple[str, int]] = []
 
     def see(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:

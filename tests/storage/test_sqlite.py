@@ -1,4 +1,4 @@
-"""What is special about SQLite: the pragmas in force, foreign programs, and a disk that fails."""
+"""Specifics of SQLite: pragmas, other programs, and a failing disk."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def storage(tmp_path: Path) -> Iterator[SqliteStorage]:
 
 @contextmanager
 def hold_sqlite_lock(storage: SqliteStorage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """A program that is not Keywright holds SQLite's own lock, and not the one-writer lock."""
+    """Let another program hold SQLite's own lock, but not the one-writer lock."""
     with closing(sqlite3.connect(storage.path, isolation_level=None)) as foreign:
         foreign.execute(begin)
         yield
@@ -51,7 +51,7 @@ def pragma(tx: ReadTransaction, name: str) -> object:
 
 
 def insert_license(tx: ReadTransaction) -> None:
-    """Write through a connection that may be a reader's."""
+    """Write through a connection, perhaps a read-only one."""
     tx.connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
 
 
@@ -146,7 +146,7 @@ def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage)
     assert {type(one) for one in outcomes} == {StoreReadOnly}
     (answer,) = executor.query([validate()])
     assert answer.license.key == KEY
-    # The connection that saw the failure was closed; a new one finds room again.
+    # The failed connection was closed; a new one has space again.
     assert [one.license.id for one in executor.execute(many[:2])] == [2, 3]
 
 
@@ -172,12 +172,12 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
     assert isinstance(executor.query([validate()])[0], StoreUnavailable)
     assert isinstance(executor.execute([create()])[0], StoreUnavailable)
     assert not storage.path.exists()
-    # Once a minute is enough.
+    # It is logged once a minute.
     assert isinstance(executor.query([validate()])[0], StoreUnavailable)
     hidden.rename(storage.path)
     assert executor.execute([create()])[0].license.key == KEY
     assert executor.query([validate()])[0].license.key == KEY
-    # That it can be written is said by what writes again and again.
+    # A periodic writer logs that the database can be written again.
     assert [one.message.partition(":")[0] for one in caplog.records] == [
         "the database cannot be read",
         "the database cannot be written",

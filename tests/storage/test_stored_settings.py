@@ -1,4 +1,4 @@
-"""Settings of the pages in the database: sealed, with an event that tells no secret."""
+"""Settings of the pages in the database: sealed, with an event that contains no secret."""
 
 from collections.abc import Mapping
 

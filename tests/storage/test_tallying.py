@@ -1,4 +1,4 @@
-"""What server processes have counted in memory, when it is kept."""
+"""Storing the counts that server processes collected in memory."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.of_the_database
 
 
 def refusals(storage: Storage) -> list[tuple[int, int, int]]:
-    """Every license that somebody found full: its number, how often, when last."""
+    """Licenses at which calls were refused for lack of a place: ID, number of refusals, last time."""
     return run_read(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(limit_refusals)))))
 
 
@@ -56,7 +56,7 @@ def test_refusals_that_are_old_are_deleted(executor: Executor, storage: Storage)
     executor.execute([create("a"), create("b")])
     executor.execute([tally(refused={"a": 1})])
     executor.execute([tally(LATER, refused={"b": 1})])
-    # What is counted later, also by a clock that is far ahead, deletes nothing.
+    # Later counts, even by a clock that is far ahead, delete nothing.
     executor.execute([tally(NOW + timedelta(days=400), validations=1)])
     for before, left in ((NOW, 2), (NOW + timedelta(seconds=1), 1)):
         executor.execute([PurgeRefusals(context=Context(LATER, an_origin()), before=before)])

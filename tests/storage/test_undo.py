@@ -1,4 +1,4 @@
-"""Undo: the license goes back to what it was, or nothing happens and the caller is told why."""
+"""Undo: the license is restored to its previous state, or the command is refused with a reason."""
 
 from datetime import timedelta
 from typing import Any
@@ -56,7 +56,7 @@ def found(storage: Storage, license: License) -> License:
 
 
 def last_event(storage: Storage, name: str) -> int:
-    """The id of the last event of this name."""
+    """The ID of the last event with this name."""
     listed = run_read(
         storage, lambda tx: list_feed(tx, after_id=0, until_id=10**6, license_id=None, limit=1000)
     )
@@ -82,7 +82,7 @@ def test_an_update_is_undone_with_its_fields_and_terms(storage: Storage, executo
     changed = found(storage, license)
     do(executor, undo(license, last_event(storage, "license.updated")))
     assert (found(storage, license).terms, found(storage, license).valid_for_days) == (now.terms, None)
-    # What was undone can be undone.
+    # An undo can be undone.
     do(executor, undo(license, last_event(storage, "license.updated")))
     assert found(storage, license).terms == changed.terms != now.terms
 
@@ -98,7 +98,7 @@ def test_what_was_changed_since_is_not_overwritten(storage: Storage, executor: E
         "Nothing was undone: it has been changed since (times activated max)."
     )
     assert found(storage, license).times_activated_max == 9
-    # Another field does not matter.
+    # Changes of other fields do not matter.
     do(executor, update(license.id, times_activated_max=5))
     do(executor, update(license.id, order_id=77))
     do(executor, undo(license, event))

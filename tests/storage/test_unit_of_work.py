@@ -1,4 +1,4 @@
-"""Handlers leave changes in the unit of work: each is saved, with one statement per kind of change."""
+"""The unit of work saves all changes of handlers, with one statement per kind of change."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.of_the_database
 
 BEFORE = a_license(times_activated=1, times_activated_max=5, expires_at=LATER)
 TAKEN = an_activation(license_id=BEFORE.id)
-#: Another value for each field of an activation that may ever change.
+#: Another value for each changeable field of an activation.
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,
     "label": "desk",
@@ -125,7 +125,7 @@ def test_a_key_that_is_given_away_in_the_batch_leads_to_its_new_license(executor
 
 @contextmanager
 def watch_writes(tx: WriteTransaction) -> Iterator[list[str]]:
-    """The first words of the statements that change something, one for each time that they are sent."""
+    """Record the first words of writing statements, one per execution."""
     seen: list[str] = []
 
     def see(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""The tests' bad luck is real: else those on it would prove nothing."""
+"""The random faults of the tests do occur: otherwise, the tests that use them would prove nothing."""
 
 from collections.abc import Iterator
 from contextlib import closing

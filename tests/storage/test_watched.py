@@ -1,4 +1,4 @@
-"""The doctor warns about what does not get in or out, and says what to do."""
+"""The doctor warns about stuck sales, mails, webhooks and backups, and says what to do."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -38,7 +38,7 @@ LATER = NOW + timedelta(hours=7)
 
 
 def sell(executor: Executor) -> None:
-    """Connect a shop, whose products have a policy."""
+    """Connect a shop whose products are mapped to a policy."""
     do(executor, create_policy())
     connect(executor)
 
@@ -79,12 +79,12 @@ def make_endpoint(storage: Storage, executor: Executor, **fields: object) -> End
     return endpoint
 
 
-#: Figures that depend on the machine, on when the database was made, and on a server that runs.
+#: Figures that depend on the machine, on the age of the database, or on a running server.
 OTHERS = {"backup_age_seconds", "data_free_bytes", "search_lag_seconds", "feed_lag_seconds"}
 
 
 def figures(storage: Storage, url: str, now: datetime = LATER, **settings: Any) -> dict[str, Figure]:
-    """The figures that are bad at this moment, by gauge."""
+    """The figures that are bad at this time, by gauge."""
     given = Settings(data_dir=Path(), database_url=url, **settings)
     found = run_read(storage, lambda tx: watched.watch(tx, given, now, is_writable=True))
     return {one.gauge: one for one in found if one.is_bad and one.gauge not in OTHERS}
@@ -153,7 +153,7 @@ def test_mails_that_are_not_sent_are_named_with_the_reason(storage: Storage, url
     held, no_links = sorted(others(storage, **WITH_MAIL))
     assert held.startswith("mails have no links")
     assert no_links.startswith("mails that are held since a backup was restored: 1,")
-    # They are forgotten after a week.
+    # They are ignored after a week.
     assert "mails_refused" not in figures(storage, url, NOW + timedelta(days=8), **WITH_MAIL)
 
 
@@ -212,7 +212,7 @@ def test_a_webhook_that_is_failing_behind_or_full_is_named(
     assert "has taken nothing since 2026-01-15 12:30:45 UTC, with “<h1>Oh no</h1>”" in failing.sentence
     [full] = others(storage, max_waiting=2)
     assert full.startswith("the webhook 1 has as many deliveries waiting as may;")
-    # It is the oldest that counts, and an hour is late.
+    # The oldest counts, and an hour is late.
     for age, is_late in ((timedelta(minutes=59), False), (timedelta(hours=1), True)):
         assert ("webhook_oldest_seconds" in figures(storage, url, NOW + age)) == is_late
 
@@ -231,17 +231,17 @@ def test_the_last_good_backup_is_that_of_a_right_clock(storage: Storage, url: st
         storage, lambda tx: tx.connection.execute(select(installation.c.created_at)).scalar_one()
     )
     made = datetime.fromtimestamp(installed, UTC)
-    # A server has written to it: there is the lock file of an SQLite database.
+    # A server has written to it, so an SQLite database has its lock file.
     with storage.write():
         pass
     day = timedelta(days=1)
-    # None was made yet: the installation counts.
+    # Without a backup, the time of the installation counts.
     assert "backup_age_seconds" not in bad(storage, url, made + day)
     assert "backup_age_seconds" in bad(storage, url, made + 2 * day)
     note_backup(url, storage.key_ring, made + 2 * day)
     assert "backup_age_seconds" not in bad(storage, url, made + 3 * day)
     assert "backup_age_seconds" in bad(storage, url, made + 4 * day)
-    # One that seems to be from the future was made while the clock was wrong.
+    # A backup from the future was made while the clock was wrong.
     note_backup(url, storage.key_ring, made + 400 * day)
     assert "backup_age_seconds" in bad(storage, url, made + 5 * day)
 
@@ -253,7 +253,7 @@ def test_a_rotation_an_upgrade_and_a_database_that_takes_no_change_are_named(
     with storage.write() as tx:
         tx.connection.execute(update(installation).values(previous_secret_id="x" * 16))
         tx.connection.execute(text("UPDATE alembic_version SET version_num = '9000'"))
-    # Read over another storage, as this one would have to have both secrets.
+    # Read through another storage, because this one would need both secrets.
     found = bad(storage, url, NOW)
     assert found >= {"writable", "rotation_pending", "upgrade_pending"}
 
@@ -265,7 +265,7 @@ def test_every_gauge_has_a_figure_and_every_figure_a_gauge(
     make_endpoint(storage, executor)
     given = Settings(data_dir=Path(), database_url=url)
     found = run_read(storage, lambda tx: watched.watch(tx, given, NOW, is_writable=True))
-    # There is none where no certificate is verified.
+    # There is no such figure if no certificate is verified.
     assert {one.gauge for one in found} == watched.GAUGES.keys() - {"certificate_seconds"}
     assert {bool(one.label) for one in found if watched.GAUGES[one.gauge][0]} == {True}
     assert {bool(one.label) for one in found if not watched.GAUGES[one.gauge][0]} == {False}

@@ -1,4 +1,4 @@
-"""Deliveries: none is left out, those of a license come in their order, and what fails is attempted again."""
+"""Deliveries: none is omitted, those of a license are in order, and failed ones are retried."""
 
 import json
 from contextlib import closing
@@ -123,7 +123,7 @@ def test_the_next_event_of_a_license_waits_for_the_one_before(executor: Executor
     do(executor, create("B"))
     refusing = deliver(executor, receive=lambda one: 500 if one.delivery.license_id == 1 else 200)
     assert names(refusing) == [(1, "license.created"), (2, "license.created")]
-    # An endpoint that takes some is not failing.
+    # An endpoint that accepts some is not failing.
     assert find_endpoint(storage).failing_at is None
     do(executor, activate("A"))
     do(executor, activate("B"))
@@ -402,7 +402,7 @@ def test_one_process_at_a_time_works_on_an_endpoint(executor: Executor, storage:
     step = take_step(executor, claimed_by="one", item=free)
     assert len(step.due) == 1
     assert take_step(executor, claimed_by="two", item=free).is_over
-    # The claim is over, as the other has seen, and what was begun is begun again.
+    # The other process has seen that the claim expired, and starts the deliveries again.
     held = the_item(storage)
     assert held.claimed_by == "one"
     (due,) = take_step(executor, claimed_by="two", item=held).due
