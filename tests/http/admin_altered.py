@@ -23,13 +23,13 @@ MAY_COUNT = "may-count"
 
 
 def _replace(owner: object, name: str, value: object) -> None:
-    """Replace an attribute; raises ``AttributeError`` if it does not exist."""
+    """Replace an attribute. Raises ``AttributeError`` if it does not exist."""
     getattr(owner, name)
     setattr(owner, name, value)
 
 
 def search_in_one_step() -> None:
-    """A search ends after its first step, which is so short that a few licenses are too many for it."""
+    """End searches after their first step, which is too short for even a few licenses."""
     _replace(scan, "MAX_COUNTED", 0)
     _replace(scan, "_SHORTEST_STEP", 5)
     defaults: Any = license_pages.find_page.__kwdefaults__
@@ -38,12 +38,12 @@ def search_in_one_step() -> None:
 
 
 def never_begin_to_project() -> None:
-    """No license and no activation gets search terms."""
+    """Write no search terms at all."""
     _replace(projector, "_begin", lambda *_: 0)
 
 
 def project_no_new_events() -> None:
-    """Search terms are not updated."""
+    """Do not update search terms."""
     _replace(projector, "_project_next_events", lambda *_: 0)
 
 
@@ -66,7 +66,7 @@ def count_when_told() -> None:
 
 
 def record_no_events() -> None:
-    """The database is unavailable whenever a page records an event."""
+    """Make the database unavailable whenever a page records an event."""
     original = Runner.change
 
     def change(self: Runner, command: Command) -> Any:
@@ -78,7 +78,7 @@ def record_no_events() -> None:
 
 
 def deny_access_to_backups() -> None:
-    """Backups belong to another user of the machine."""
+    """Let backups belong to another user of the machine."""
     for name in ("open", "unlink"):
         _replace(Path, name, _deny(getattr(Path, name)))
 
@@ -93,7 +93,7 @@ def _deny(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def altered(alteration: Callable[[], None]) -> list[str]:
-    """The program to run in place of ``keywright``."""
+    """The program to run instead of ``keywright``."""
     return [sys.executable, "-P", __file__, alteration.__name__]
 
 

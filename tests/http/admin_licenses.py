@@ -22,12 +22,12 @@ _numbers = count(10_000)
 
 
 def a_number() -> int:
-    """A number of an order, a product or a customer that no other test uses."""
+    """An ID of an order, a product or a customer that no other test uses."""
     return next(_numbers)
 
 
 def a_key() -> str:
-    """A license key; no log may contain it."""
+    """A license key, which no log may contain."""
     return f"{CANARY}-{secrets.token_hex(8).upper()}"
 
 
@@ -48,7 +48,7 @@ def activate(server: RunningServer, license: License, **fields: Any) -> Activati
 
 
 def found(server: RunningServer, license: License) -> License:
-    """The license as it is in the database now."""
+    """The current license in the database."""
     return cast(License, look_up(server, lambda tx: license_pages.get_license(tx, license.id)).license)
 
 
@@ -64,18 +64,18 @@ def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]
 
 
 def names_of(server: RunningServer, license: License) -> list[str]:
-    """The names of the events of the license, oldest first."""
+    """The names of the license's events, oldest first."""
     return [name.removeprefix("license.") for name, _, _ in events(server, license)]
 
 
 def last_event(visitor: Visitor, name: str) -> str:
-    """The details of the latest event of this name."""
+    """The details of the latest event with this name."""
     query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
     return str(visitor.server.sql(query, name)[0][0])
 
 
 def ended_job(server: RunningServer, number: int) -> Job:
-    """The job, when it is done."""
+    """Wait until the job is done, and return it."""
     wait_for_job(server, number)
     job: Job = look_up(server, lambda tx: job_store.find_job(tx, number))
     assert job.state is JobState.DONE, job.messages
@@ -83,24 +83,24 @@ def ended_job(server: RunningServer, number: int) -> Job:
 
 
 def followed(visitor: Visitor, answer: httpx.Response) -> str:
-    """What the page says to which a form leads; the answer itself where it leads nowhere."""
+    """The text of the page that a form redirects to; without a redirect, that of the response."""
     place = answer.headers.get("location")
     return said(answer if place is None else visitor.get(place.removeprefix("/admin")))
 
 
 def follow(server: RunningServer) -> None:
-    """Wait until every event can be searched for."""
+    """Wait until all events are searchable."""
     wait_until(lambda: look_up(server, projector.lag).is_complete, "the search to follow the events")
 
 
 def list_of_devices(bob: Visitor, text: str) -> str:
-    """The address below /admin of the list of the licenses of which a text finds devices."""
+    """The address below /admin of the list of licenses whose devices a text finds."""
     found = re.search(r'href="/admin(/licenses\?found=[^"]*)"', bob.post("/find", text=text).text)
     assert found is not None
     return found[1]
 
 
 def where_to(answer: httpx.Response) -> str:
-    """The address below /admin that the answer redirects to."""
+    """The address below /admin that the response redirects to."""
     assert answer.status_code == 303, answer.text
     return str(answer.headers["location"]).removeprefix("/admin")

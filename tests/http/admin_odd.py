@@ -1,4 +1,4 @@
-"""Keywright with pages in which things go wrong; run as a program, it takes what ``keywright`` takes."""
+"""Keywright with pages that fail; as a program, it takes the arguments of ``keywright``."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _NEVER = Event()
 
 
 class Odd(Section):
-    """Pages that fail, and pages that use rare features."""
+    """Pages that fail, or use rare features."""
 
     label = "Odd <script>"
     path = "/odd"
@@ -47,7 +47,7 @@ class Odd(Section):
 
     @page("/away")
     def away(self, request: PageRequest) -> Response:
-        """Raise a fault of the database."""
+        """Raise a database error."""
         raise e.StoreUnavailable("it said SECRET")
 
     @page("/broken", methods=("GET", "POST"))
@@ -58,7 +58,7 @@ class Odd(Section):
 
     @page("/half")
     def half(self, request: PageRequest) -> Response:
-        """Render a template without a value that it needs."""
+        """Render a template with a missing value."""
         return request.render("error.html", message=None)
 
     @page("/administer", methods=("GET", "POST"), right=Right.ADMINISTER)
@@ -84,13 +84,13 @@ class Odd(Section):
 
     @page("/slow")
     def slow(self, request: PageRequest) -> Response:
-        """Answer at a time of the clock."""
+        """Respond at a given time."""
         _NEVER.wait(float(request.query["until"]) - time())
         return request.text("at last")
 
     @page("/file")
     def file(self, request: PageRequest) -> Response:
-        """A file in chunks, each with a query."""
+        """Send a file in chunks, each with a query."""
 
         def pieces() -> Iterator[bytes]:
             for number in range(3):
@@ -100,7 +100,7 @@ class Odd(Section):
 
 
 def _stop_counting_minutes() -> None:
-    """Attempts to sign in are forgotten never: on a slow machine, a minute is too short for some."""
+    """Never forget sign-in attempts: on a slow machine, a minute is too short for some tests."""
     vars(passwords).update(monotonic=lambda: 0.0)
 
 

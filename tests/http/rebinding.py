@@ -19,12 +19,12 @@ from tests.receiver import receiving
 
 ATTEMPTS = 12
 _A, _AAAA = 1, 28
-#: A public address, and addresses of this machine: whichever is checked, the next answer is another one.
+#: A public address, and addresses of this machine: each lookup returns another one.
 _ADDRESSES = {_A: cycle(["93.184.215.14", "127.0.0.1"]), _AAAA: cycle(["2606:2800::1", "::1"])}
 
 
 def serve(server: socket.socket) -> None:
-    """Answer every question with the next address, good for no time at all."""
+    """Answer each query with the next address, with a TTL of zero."""
     while True:
         question, client = server.recvfrom(512)
         end = question.index(b"\0", 12) + 5
@@ -39,7 +39,7 @@ def serve(server: socket.socket) -> None:
 
 
 async def send(url: str) -> str:
-    """One attempt; returns its problem."""
+    """Make one attempt; return its problem."""
     sender = Sender(url, (), resolve=resolve)
     try:
         await sender.send({}, b"{}")

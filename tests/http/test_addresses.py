@@ -63,7 +63,7 @@ def test_slashes_too_many_are_ignored_in_management_calls_too(
 
 
 ROUTE = "/lmfwc/v2/licenses/{call}/{key}"
-#: A site's address, and how ``rest_route`` is written in it.
+#: How ``rest_route`` is encoded in an address.
 PLAIN, ENCODED = "plain", "encoded"
 
 
@@ -111,7 +111,7 @@ def test_slashes_too_many_are_ignored_in_rest_route(program: Client, key: str, v
 def test_keys_in_rest_route_are_decoded_once(vendor: Client, program: Client, how: str, odd: str) -> None:
     key = vendor.license(license_key=f"CANARY-{odd}-{how}")
     below = "/lmfwc/v2/licenses/validate/"
-    # As a whole value it is decoded once; as a path, its words are.
+    # Encoded as a whole, the value is decoded once; as a path, its segments are.
     value = quote(below + key, safe="") if how == ENCODED else below + quote(key, safe="")
     reply = program.get("/", query=f"rest_route={value}")
     assert reply.data["licenseKey"] == key
@@ -240,7 +240,7 @@ def test_an_address_in_raw_utf_8_is_no_http(server: RunningServer, target: str) 
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with another root and namespace."""
+    """A server with a different root and namespace."""
     data_dir: Path = tmp_path_factory.mktemp("elsewhere") / "data"
     with running(data_dir, api_root="api/json", namespace="shop", **NO_LIMITS) as server:
         yield server

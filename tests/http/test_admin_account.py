@@ -1,4 +1,4 @@
-"""A user's own account: role, sessions and password."""
+"""A user's account page: role, sessions and password."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ NEW = "another CANARY password"
 
 @pytest.fixture
 def visitor(server: RunningServer, request: pytest.FixtureRequest) -> Iterator[Visitor]:
-    """A user of this test's own."""
+    """A user for this test only."""
     name = f"user{abs(hash(request.node.nodeid))}"
     make_users(server, name)
     with Visitor(server, **{"User-Agent": "Mozilla/5.0 (Windows NT 10.0) Firefox/140.0"}) as visitor:
@@ -101,7 +101,7 @@ def test_signing_out_everywhere_else_leaves_this_session(visitor: Visitor) -> No
 
 
 def scheme(visitor: Visitor) -> str:
-    """The color schemes that the page allows."""
+    """The color schemes of the page."""
     (found,) = re.findall('<meta name="color-scheme" content="([^"]*)">', visitor.get("/account").text)
     return str(found)
 

@@ -1,4 +1,4 @@
-"""The pages are served at every address, at an address of their own, or not at all."""
+"""The pages are served at all addresses, at a separate address, or not at all."""
 
 import re
 import socket
@@ -15,14 +15,14 @@ PAGES = ("/admin", "/admin/", "/admin/sign-in", "/admin/setup?token=x", "/admin/
 
 
 class AdminSide(RunningServer):
-    """The same server, as it is reached at the address of its pages."""
+    """The same server at the address of its pages."""
 
     def __init__(self, server: RunningServer) -> None:
         self.port = pages_port(server)
 
 
 def pages_port(server: RunningServer) -> int:
-    """Where the server says that its pages are."""
+    """The port that the server announces for its pages."""
     return int(re.findall(r'"pages":"http://127\.0\.0\.1:(\d+)/admin"', server.log)[-1])
 
 
@@ -35,7 +35,7 @@ def assert_nowhere(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose pages have an address of their own."""
+    """A server whose pages have a separate address."""
     with running(tmp_path_factory.mktemp("split") / "data", admin_address="127.0.0.1:0") as server:
         yield server
 
@@ -49,7 +49,7 @@ def test_the_pages_are_served_at_their_own_address_alone(split: RunningServer) -
         assert private.get("/admin").status == 303
         assert private.get("/admin/setup?token=x").header("content-type") == "text/html; charset=utf-8"
         assert b'"admin"' in private.get("/").body
-        # Nothing else differs.
+        # Everything else is the same.
         for client in (public, private):
             assert client.get("/readyz").status == 200
             assert client.validate("K").status == 404

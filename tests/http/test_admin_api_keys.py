@@ -30,7 +30,7 @@ def id_of(ada: Visitor, name: str) -> int:
 
 
 def licenses(ada: Visitor, answer: httpx.Response) -> int:
-    """The status of a call with the credentials that the answer shows."""
+    """The status of a call with the credentials in the response."""
     key, secret = dict.fromkeys(_SECRETS.findall(answer.text))
     url = f"{ada.server.base_url}/wp-json/lmfwc/v2/generators"
     return httpx.get(url, auth=(key, secret)).status_code

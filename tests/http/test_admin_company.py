@@ -1,4 +1,4 @@
-"""Sign-in with the company's accounts (OpenID Connect): who is let in, and every forged answer."""
+"""Sign-in with the company's accounts (OpenID Connect): who may sign in, and forged responses."""
 
 import json
 import time
@@ -51,19 +51,19 @@ def server(
 
 @pytest.fixture(autouse=True)
 def honest(provider: Provider) -> None:
-    """Each test begins with an honest provider, whose account is Eva of the support."""
+    """Begin each test with an honest provider, whose account is Eva, a support user."""
     eva = {"sub": "eva-1", "email": "eva@example.com", "email_verified": True}
     provider.claims = eva | {"groups": ["all", "desk"]}
     provider.information, provider.forge, provider.documents = {}, None, {}
 
 
 def a_visitor(server: RunningServer) -> Visitor:
-    """A browser at an address of its own: sign-ins that fail are counted for each."""
+    """A browser with its own address, because failed sign-ins are counted per address."""
     return Visitor(server, **{"X-Forwarded-For": f"100.{next(_networks)}.0.1"})
 
 
 def begin(visitor: Visitor, path: str = "/sign-in/company") -> str:
-    """The address of the provider to which the browser is sent."""
+    """The address of the provider that the browser is redirected to."""
     answer = visitor.get(path)
     assert answer.status_code == 303, said(answer)
     return answer.headers["location"]
@@ -87,13 +87,13 @@ def users(server: RunningServer) -> dict[str, tuple[str, str | None]]:
 
 
 def change(server: RunningServer, statement: str) -> None:
-    """Change the database beside the server."""
+    """Change the database directly while the server runs."""
     with opened(server) as storage:
         run_write(storage, lambda tx: tx.connection.exec_driver_sql(statement))
 
 
 def details(server: RunningServer, name: str) -> dict[str, Any]:
-    """The details of the newest event of this name."""
+    """The details of the newest event with this name."""
     rows = server.sql("SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1", name)
     found: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
     return found
@@ -119,7 +119,7 @@ def test_an_account_signs_in_with_the_role_of_its_group_and_events_name_its_subj
 
 
 def claim(**changes: Any) -> Any:
-    """A token with these claims; None leaves one out."""
+    """A token with these claims; None omits a claim."""
 
     def forge(_: Provider, _header: dict[str, Any], claims: dict[str, Any]) -> None:
         claims.update(changes)
@@ -198,7 +198,7 @@ FORGED_TOKENS: dict[str, Any] = {
 }
 
 Query = dict[str, Any]
-#: What the browser brings back instead of what the provider has sent it with.
+#: Forged callbacks: what the browser sends instead of the provider's parameters.
 FORGED_WAYS: dict[str, Callable[[Query], Query | str]] = {
     "other state": lambda query: query | {"state": "x" * 43},
     "no state": lambda query: {name: value for name, value in query.items() if name != "state"},
@@ -264,7 +264,7 @@ def test_no_forged_answer_is_believed(server: RunningServer, provider: Provider)
     assert tried >= 25
     assert (len(server.sql("SELECT token_hash FROM sessions")), users(server)) == before
     assert {"/elsewhere", "/mine"} & set(provider.asked) == set()
-    # The same provider, browser and claims are believed where nothing is forged.
+    # A control: the same provider, browser and claims are accepted if nothing is forged.
     provider.documents, provider.claims["groups"] = {}, ["desk"]
     sign_in(server, provider).http.close()
 
@@ -274,7 +274,7 @@ def test_an_answer_is_used_once(server: RunningServer, provider: Provider) -> No
         query = provider.authorize(begin(visitor))
         cookie = visitor.http.cookies["keywright-company"]
         assert come_back(visitor, query).status_code == 303
-        # The way back of the browser: it is signed in.
+        # The browser returns, and is signed in.
         assert come_back(visitor, query).headers["location"] == "/admin/"
         visitor.post("/sign-out")
         assert come_back(visitor, query).headers["location"] == "/admin/sign-in"
@@ -327,7 +327,7 @@ def test_who_loses_the_group_loses_the_session_and_the_role_follows_the_group(
         query = "SELECT ends_at - created_at FROM sessions ORDER BY created_at DESC, ends_at LIMIT 1"
         assert server.sql(query) == [(3600,)]
         assert users(server)["kim@example.com"][0] == "reader"
-        # The check: an hour later, the page leads to the provider and back to itself.
+        # An hour later, the page redirects to the provider, and back to itself.
         change(server, "UPDATE sessions SET ends_at = created_at WHERE user_id = (SELECT max(id) FROM users)")
         moved = kim.get("/licenses?status=sold")
         assert urlsplit(moved.headers["location"]).path == "/admin/sign-in/company"
@@ -445,7 +445,7 @@ def test_a_provider_is_set_up_in_the_pages_and_its_secret_is_shown_to_nobody(
                 assert eva.is_signed_in()
             with a_visitor(server) as visitor:
                 assert "Sign in with your company" in said(visitor.get("/sign-in"))
-            # A secret goes to the client that it was typed for.
+            # A secret is only sent for the client ID that it was entered for.
             ada.post("/settings/company", **form | {"oidc_client_id": "another"})
             assert "oidc_client_secret" not in look_up(server, list_stored)
 

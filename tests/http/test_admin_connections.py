@@ -1,4 +1,4 @@
-"""The pages about connections to shops, and the sales that wait for a decision."""
+"""The pages about connections to shops, and about sales that wait for a decision."""
 
 import re
 from contextlib import closing
@@ -124,7 +124,7 @@ def test_what_was_changed_by_hand_can_be_applied_anyway(ada: Visitor, bob: Visit
 def sell(storage: Storage, number: int) -> None:
     with closing(open_executor(storage.clone())) as executor:
         sale = a_sale("order-of-pages", product="pro-of-pages")
-        # The server forgets what is old.
+        # Recent times, because the server purges old events.
         row_id = store(executor, an_event(sale), number, now=datetime.now(UTC))
         assert row_id is not None
         work(executor, row_id)

@@ -1,4 +1,4 @@
-"""The page of events and its filters."""
+"""The page with events and its filters."""
 
 import csv
 import re
@@ -23,10 +23,10 @@ from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
-#: What the tests of this module write down happened on these days.
+#: The events of this module's tests happened on these days.
 DAY = datetime(2024, 2, 28, 23, 59, 59, tzinfo=UTC)
 NEXT = DAY + timedelta(seconds=1)
-#: The clean-up leaves that alone.
+#: Settings with which the clean-up does not purge them.
 FOR_EVER: dict[str, Any] = {"keep_events_days": 0, "keep_addresses_days": 0}
 
 
@@ -39,7 +39,7 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _past() -> Iterator[Command]:
-    """Two days in 2024, in the order in which they were."""
+    """The events of two days in 2024, in order."""
     program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")
     shop, root = Origin("api_key:77", "192.0.2.3", ""), Origin("cli:root", "local", "")
     key = "EVENTS-LICENSE-0001"
@@ -138,7 +138,7 @@ def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, carol
         assert rows_of(ada, query) != []
     rows = rows_of(carol)
     assert not any("signed in" in row or "Sign-in refused" in row for row in rows)
-    # What they did is told, with their names, and without where they did it.
+    # Their actions are shown with their names, but without their addresses.
     changed = next(row for row in rows if "License changed" in row)
     assert changed.endswith("ada —")
     assert any(row.endswith("API key 77 192.0.2.3") for row in rows)
@@ -160,7 +160,7 @@ def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, carol
 
 
 def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visitor) -> None:
-    """However many attempts to sign in there are between two events."""
+    """Regardless of the number of sign-in attempts between two events."""
     decide(ada.server, *(named(NameKind.PRODUCT, 1, f"{one}") for one in range(60)))
     decide(ada.server, *(RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)))
     assert all("Sign-in refused" in row for row in rows_of(ada))

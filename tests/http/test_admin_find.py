@@ -1,4 +1,4 @@
-"""Find anything: from the top bar, in groups, and nothing is left out."""
+"""The search in the top bar: grouped, and complete."""
 
 import re
 from html import unescape
@@ -21,7 +21,7 @@ SCRIPT = {"X-Requested-With": "keywright"}
 
 
 def found(bob: Visitor, text: str) -> dict[str, list[str]]:
-    """The titles of what a text finds, by group, as the field offers them."""
+    """The titles of what a text finds, by group, as offered by the field."""
     answer = bob.post("/find", text=text, headers=SCRIPT)
     assert answer.status_code == 200
     groups = {}
@@ -38,7 +38,7 @@ def a_customer(server: RunningServer, name: str | None, email: str | None = None
 
 
 def of_order(server: RunningServer, ref: str) -> License:
-    """A license of an order whose ID is no number."""
+    """A license of an order with a text ID."""
     license = make(server)
     order = {"source": "shop", "id": ref, "line": f"line {license.id}"}
     decide(server, UpdateLicense(**asked(license=license.id, changes={}, order=order)))
@@ -168,7 +168,7 @@ def test_devices_of_one_address_are_all_found(server: RunningServer, bob: Visito
     for one in range(7):
         activate(server, license, label=f"{address} {one}", origin=Origin("program", address, ""))
     follow(server)
-    # Each label begins with the address, too.
+    # Each label also begins with the address.
     assert len(found(bob, address)["Devices"]) == 6
     answer = bob.post("/find", text=address)
     more = re.search(r'href="/admin(/find/devices[^"]+)"', answer.text)

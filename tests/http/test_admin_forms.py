@@ -1,4 +1,4 @@
-"""Forms: the server accepts only complete ones, sent from its own pages."""
+"""Forms: the server accepts only complete ones that its own pages sent."""
 
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode
@@ -64,17 +64,17 @@ def test_a_program_of_our_page_may_say_the_token_in_a_header(bob: Visitor) -> No
         ({"Host": "keys.example:8443", "Origin": "https://keys.example:8443"}, True),
         ({"Host": "keys.example:8443", "Origin": "https://keys.example"}, False),
         ({"Host": "keys.example:443", "Origin": "https://keys.example"}, True),
-        # A proxy that passes on the host without its port.
+        # A proxy that forwards the host without its port.
         ({"Host": "keys.example", "Origin": "https://keys.example:8443"}, True),
         ({"Host": "[::1]:8000", "Origin": "http://[::1]:8000"}, True),
-        # An old browser says nothing; the token remains.
+        # An old browser sends no such headers; then only the token counts.
         ({}, True),
     ],
 )
 def test_a_form_of_another_site_does_not_count(bob: Visitor, headers: dict[str, str], is_ours: bool) -> None:
     form = {"csrf_token": bob.form_token, "text": "x"}
     answer = bob.http.post("/admin/odd/form", data=form, headers=headers)
-    # A cookie goes to its host only; what the test says of the host is for the server.
+    # The client sends a cookie only to its host; the test's Host header is for the server.
     assert (answer.status_code, title(answer)) == ((200, "") if is_ours else (403, NOT_FROM_HERE))
 
 

@@ -1,4 +1,4 @@
-"""Every page in every language."""
+"""All pages in all languages."""
 
 import pytest
 

@@ -32,7 +32,7 @@ from tests.tables import each_row
 
 
 def shown(bob: Visitor, query: str) -> list[int]:
-    """The numbers of the licenses on this page of the list, from top to bottom."""
+    """The IDs of the licenses on this page of the list, from top to bottom."""
     answer = bob.get(f"/licenses?{query}")
     assert answer.status_code == 200, said(answer)
     return [int(number) for number in re.findall(r'id="key-(\d+)"', answer.text)]
@@ -112,7 +112,7 @@ def test_licenses_are_filtered_by_being_expired_unseen_and_by_who_made_them(
     assert shown(bob, here) == [later.id, over.id, fresh.id, used.id, old.id]
     assert shown(bob, f"{here}&expiring=expired") == shown(bob, f"{here}&by=7") == [over.id]
     assert shown(bob, f"{here}&seen=90") == [old.id]
-    # By hand, as a user.
+    # Created by a user.
     ((bob_id,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
     fields = {"status": "active", "times_activated_max": "1", "product_id": str(product)}
     path = where_to(bob.post("/licenses/new", key=a_key(), **fields))
@@ -243,7 +243,7 @@ def test_a_site_that_takes_no_place_has_a_badge(server: RunningServer, bob: Visi
 
 
 def test_a_license_that_is_not_there_is_said(bob: Visitor) -> None:
-    # No number is as long as the last one.
+    # The last number is longer than any ID.
     for number, noun in ((999_999_999, "license"), (10**20, "page")):
         assert f"There is no such {noun}" in said(bob.get(f"/licenses/{number}"))
 
@@ -340,7 +340,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 303
     assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended for its holder") == 1
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id="0" * 32).status_code == 404
-    # A meter that is taken away is closed, and shown as it was then.
+    # A removed meter is closed, and shown with its last state.
     decide(server, set_terms({"max_leases": 5}, license.key))
     text = said(bob.get(f"/licenses/{license.id}"))
     assert re.search(r"Past usage Meter From To Used Limit Above it exports .* 7 100 0", text)

@@ -1,4 +1,4 @@
-"""Changes of many licenses at once, from their list."""
+"""Bulk changes of licenses, from their list."""
 
 import re
 from datetime import timedelta
@@ -32,7 +32,7 @@ DATABASES = ("sqlite",)
 
 
 def hidden(answer: httpx.Response) -> dict[str, Any]:
-    """The hidden fields of the page's own form, and what its fields show."""
+    """The hidden fields of the page's form, and the values of its other fields."""
     form = answer.text.split('action="/admin/licenses/bulk/start"')[1].split("</form>")[0]
     fields: dict[str, Any] = {}
     for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
@@ -42,7 +42,7 @@ def hidden(answer: httpx.Response) -> dict[str, Any]:
 
 
 def start(bob: Visitor, answer: httpx.Response, **fields: str) -> Job:
-    """Press the page's button; returns the job when it is over."""
+    """Press the page's button; wait for the job, and return it."""
     number = int(where_to(bob.post("/licenses/bulk/start", **hidden(answer) | fields)).split("/")[-1])
     return ended_job(bob.server, number)
 
@@ -238,7 +238,7 @@ def test_what_will_change_is_shown_before_it_does(server: RunningServer, bob: Vi
     assert "1 unchanged: it has no expiry that could be put off." in said(shown)
     times = [unescape(one) for one in re.findall(r'datetime="([^"]+)"', shown.text)]
     assert times[:2] == [f"{at:%Y-%m-%dT%H:%M:%S}Z" for at in (end, end + timedelta(days=30))]
-    # Nothing has changed, and the page without scripts shows the same.
+    # Nothing has changed, and the page shows the same without scripts.
     assert found(server, one) == one
     assert "2 licenses will change." in said(bob.post("/licenses/bulk", **fields))
     wrong = bob.post("/licenses/bulk/preview", **fields | {"amount": "x"})
@@ -255,7 +255,7 @@ def test_what_stays_expired_is_marked_before_it_is_extended(server: RunningServe
         assert "3 licenses will change." in said(shown)
         assert shown.text.count(">stays expired<") == marked, (amount, unit)
         assert ("2 stay expired." in said(shown)) == (marked == 2)
-    # From today on, none does.
+    # Extended from today on, none stays expired.
     begun = bob.post("/licenses/bulk/preview", **fields, amount="30", unit="days", begin="now")
     assert "stays expired" not in said(begun)
 

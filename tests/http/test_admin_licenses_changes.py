@@ -1,4 +1,4 @@
-"""Changes of one license on its pages: each records its event and obeys the rules of the contract."""
+"""Changes of a license on its pages: each records its event, and obeys the rules of the contract."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
-    """The latest event, which Bob has made, and its details."""
+    """The latest event, which Bob caused, and its details."""
     ((bob,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
     name, actor, details = events(server, license)[-1]
     assert actor == f"user:{bob}"
@@ -190,7 +190,7 @@ def test_a_license_moves_to_another_policy_on_its_page(server: RunningServer, bo
 
 
 def edit(bob: Visitor, license: Any, *, shown: dict[str, str] | None = None, **typed: str) -> Any:
-    """Send the form of the page with some other texts in it; ``shown`` is what stood in it elsewise."""
+    """Send the page's form with some fields changed; ``shown`` has the values that the other fields show."""
     page = bob.get(f"/licenses/{license.id}/edit").text
     before = {name: page.split(f'name="before_{name}" value="')[1].split('"')[0] for name in FIELDS} | (
         shown or {}
@@ -215,7 +215,7 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visito
 
 
 def test_only_what_was_typed_anew_is_changed(server: RunningServer, bob: Visitor) -> None:
-    """Another user has changed the limit since the form was opened."""
+    """Another user changed the limit after the form was opened."""
     license = make(server, times_activated_max=8, order_id=1)
     edit(bob, license, shown={"times_activated_max": "3"}, order_id="2")
     changed = found(server, license)
@@ -403,5 +403,5 @@ def test_looking_at_a_page_changes_nothing(server: RunningServer, bob: Visitor) 
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 200
     for page in ("disable", "enable", "deactivate", "key"):
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 405
-    # That it has expired is written down in the background, sooner or later.
+    # The expiry event is recorded in the background, perhaps later.
     assert names_of(server, license) in (["created"], ["created", "expired"])

@@ -1,4 +1,4 @@
-"""The filters of the list show the values that they filter by; and "1" has no plural."""
+"""The list's filters show their values, and "1" is followed by a singular."""
 
 import re
 from datetime import timedelta
@@ -16,14 +16,14 @@ DATABASES = ("sqlite",)
 
 
 def choices(page: str, name: str) -> list[tuple[str, str]]:
-    """The choices of a filter, and what each is called."""
+    """The values and labels of a filter."""
     found = re.search(rf'<select[^>]* name="{name}".*?</select>', page, re.DOTALL)
     assert found is not None
     return re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)<', found[0])
 
 
 def chosen(page: str, name: str) -> list[str]:
-    """The value that the form would send for this field."""
+    """The value that the form sends for this field."""
     found = re.search(rf'<select[^>]* name="{name}".*?</select>', page, re.DOTALL)
     return re.findall(r'<option value="([^"]*)" selected', found[0] if found else "")
 

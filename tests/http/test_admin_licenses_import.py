@@ -1,4 +1,4 @@
-"""Import a table on the pages: upload, columns, the first rows, the job and the lines that failed."""
+"""Importing a table on the pages: upload, columns, preview, job, and failed lines."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ DATABASES = ("sqlite",)
 
 
 def chosen_fields(answer: httpx.Response) -> dict[str, str]:
-    """The fields of the form for columns, as the page shows them."""
+    """The fields of the form for columns, as shown by the page."""
     found = {}
     for name, options in re.findall(
         r'<select[^>]* name="([\w-]+)"[^>]*>(.*?)</select>', answer.text, re.DOTALL
@@ -32,7 +32,7 @@ def chosen_fields(answer: httpx.Response) -> dict[str, str]:
 
 
 def upload(visitor: Visitor, content: str, name: str = "list.csv") -> str:
-    """Upload a table; returns the path of the page about its columns."""
+    """Upload a table; return the path of the page about its columns."""
     return where_to(visitor.upload("/licenses/import", name, content))
 
 
@@ -41,7 +41,7 @@ def do(visitor: Visitor, path: str, fields: dict[str, str], what: str) -> httpx.
 
 
 def finish(server: RunningServer, answer: httpx.Response) -> Job:
-    """The job that a form has started, at its end."""
+    """Wait for the job that a form started, and return it."""
     return ended_job(server, int(where_to(answer).split("/")[-1]))
 
 
@@ -82,7 +82,7 @@ def test_a_table_whose_columns_are_known_is_imported_after_a_look(
     assert title(shown) == "Import list.csv"
     assert "Licenses: 2 new." in said(shown)
     assert "Download" not in said(shown)
-    # The form again, for example by the button "back".
+    # The form is sent again, for example after "back".
     assert where_to(do(bob, path, chosen_fields(page), "start")) == f"/jobs/{job.id}"
     again = bob.get(upload(bob, f"Key\n{first}\n{a_key()}\n"))
     assert re.findall(r'data-label="Exists">(?:<a href="([^"]*)">)?(yes|no)', again.text) == [
@@ -150,7 +150,7 @@ def test_a_preset_knows_the_columns_and_words_of_a_shop(server: RunningServer, b
 def test_a_spreadsheet_brings_its_customers_who_sign_in_to_the_portal(
     server: RunningServer, bob: Visitor
 ) -> None:
-    """Three steps: open *Import*, choose the file, press *Import*. The days are of the browser's zone."""
+    """Three steps: open *Import*, choose the file, press *Import*. Dates are in the browser's time zone."""
     bob.http.cookies.set("keywright_zone", "Europe/Berlin", domain="127.0.0.1", path="/admin")
     ann, zoe, again = a_key(), a_key(), a_key()
     table = (

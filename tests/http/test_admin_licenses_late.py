@@ -1,4 +1,4 @@
-"""The list says when a search ran out of time, and when search terms are not up to date."""
+"""The list reports if a search ran out of time, or search terms are not up to date."""
 
 import re
 from collections.abc import Iterator
@@ -51,13 +51,13 @@ def _a_license(product: int, status: Status) -> Command:
 
 
 def goes_on(page: str) -> str | None:
-    """The address that continues the search."""
+    """The address for continuing the search."""
     found = re.search(r'href="/admin(/licenses\?[^"]*)"[^>]*>Continue searching<', page)
     return None if found is None else unescape(found[1])
 
 
 def all_pages(bob: Visitor, path: str | None) -> Iterator[tuple[str, list[int]]]:
-    """The text of each page of a search, and the numbers of the licenses on it."""
+    """The text of each page of a search, and the IDs of the licenses on it."""
     while path is not None:
         answer = bob.get(path)
         assert answer.status_code == 200

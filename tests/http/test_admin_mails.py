@@ -1,4 +1,4 @@
-"""The pages of mails and their templates, and the page with which customers unsubscribe."""
+"""The pages about mails and templates, and the page for unsubscribing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def queue(server: RunningServer, unique: str, customer_id: int) -> int:
 
 
 def refuse(server: RunningServer, mail_id: int) -> None:
-    """Let the mail, and those before it, be refused."""
+    """Mark this mail, and those before it, as refused."""
     while True:
         with opened(server) as storage:
             item = find_items(storage, MAILS, asked()["context"].now)[0]
@@ -43,7 +43,7 @@ def refuse(server: RunningServer, mail_id: int) -> None:
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Without a mail server: nothing but the test touches a mail."""
+    """A server without a mail server, so that only the test changes mails."""
     with running(tmp_path_factory.mktemp("mails") / "data", database, **NO_LIMITS) as server:
         yield server
 

@@ -12,7 +12,7 @@ DATABASES = ("sqlite",)
 
 
 def make_customers(bob: Visitor) -> None:
-    """Two with a device of the product 55, one of them without an address."""
+    """Create two customers with a device of product 55, one without an address."""
     decide(bob.server, create_product(55))
     for number, email in ((5501, "noor@example.com"), (5502, None)):
         fields = NewCustomer(id=number, name=f"Noor {number}", email=email)
@@ -23,7 +23,7 @@ def make_customers(bob: Visitor) -> None:
 
 
 def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visitor) -> None:
-    """The preview has how many customers it affects, and who they are."""
+    """The preview contains the number of affected customers, and their names."""
     make_customers(bob)
     form = {"product_id": "55", "title": "A hole", "affected": "< x", "severity": "high"}
     form["is_security"] = "yes"

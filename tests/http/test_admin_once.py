@@ -1,4 +1,4 @@
-"""A form that is sent twice has one effect, and leads to the same page both times."""
+"""A form that is sent twice has one effect, and redirects to the same page both times."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -30,18 +30,18 @@ _ONCE = re.compile(r'name="once" value="([^"]+)"')
 
 
 def values(answer: httpx.Response) -> list[str]:
-    """The own values of the page's forms."""
+    """The idempotency values of the page's forms."""
     return _ONCE.findall(answer.text)
 
 
 def value(answer: httpx.Response) -> str:
-    """The own value of the page's one form."""
+    """The idempotency value of the page's only form."""
     (found,) = values(answer)
     return str(found)
 
 
 def is_taken(server: RunningServer, place: Activation) -> bool:
-    """Whether the place has not been given up."""
+    """Whether the place is still taken."""
     return server.sql("SELECT deactivated_at FROM activations WHERE id = ?", place.id) == [(None,)]
 
 
@@ -62,7 +62,7 @@ def test_a_form_that_is_sent_twice_makes_one_thing_and_without_a_value_two(
     all_of_order = {"scope": "all", "order": order}
     shown = value(ada.post("/licenses/bulk", **all_of_order, what="disable"))
     policy = {"name": "Once", "charset": "ABCDEFGHJKLMNPQR", "chunks": "4", "chunk_length": "5"}
-    # Jobs make licenses, too: they come last.
+    # Jobs also create licenses: wait for them.
     wait_until(
         lambda: server.sql("SELECT id FROM jobs WHERE state IN ('waiting', 'running')") == [], "the jobs"
     )
@@ -186,7 +186,7 @@ def test_every_form_has_a_value_of_its_own_which_it_keeps(bob: Visitor, server: 
 
 
 def sent_together(visitors: list[Visitor], path: str, fields: dict[str, Any]) -> set[str]:
-    """The redirects of the same form, sent by all of them at the same time."""
+    """Send the same form from all of them at the same time; return the redirects."""
     for visitor in visitors:
         assert visitor.form_token
     with ThreadPoolExecutor(len(visitors)) as pool:
@@ -194,7 +194,7 @@ def sent_together(visitors: list[Visitor], path: str, fields: dict[str, Any]) ->
 
 
 def in_another_window(visitor: Visitor, server: RunningServer) -> Visitor:
-    """The same browser, with a connection of its own."""
+    """The same browser, with another connection."""
     other = Visitor(server)
     other.http.cookies.update(visitor.http.cookies)
     return other

@@ -46,7 +46,7 @@ STEPS = {
 
 
 def done(visitor: Visitor) -> list[str]:
-    """The steps that are done, with what there is."""
+    """The completed steps of the set-up."""
     text = said(visitor.get("/overview"))
     return [title for title in STEPS.values() if re.search(rf"{title} done", text)]
 
@@ -57,7 +57,7 @@ def test_an_administrator_sees_the_first_steps_and_others_what_they_may_do(
     page = visitors["ada"].get("/overview").text
     assert [path for path in STEPS if f'<b><a href="/admin{path}">' not in page] == []
     for path in STEPS:
-        # A step leads somewhere.
+        # The links of steps work.
         assert visitors["ada"].get(path.partition("#")[0]).status_code == 200, path
     for name, may_make in (("bob", True), ("carol", False)):
         answer = visitors[name].get("/overview")
@@ -68,12 +68,12 @@ def test_an_administrator_sees_the_first_steps_and_others_what_they_may_do(
 
 def test_each_step_has_its_state_as_measured(server: RunningServer, visitors: dict[str, Visitor]) -> None:
     ada = visitors["ada"]
-    # Bob and Carol are there.
+    # Bob and Carol exist.
     assert done(ada) == ["A colleague"]
     [product] = decide(server, create_product(17))
     assert f"/policies/new?product_id={product.id}" in ada.get("/overview").text
     decide(server, create_policy())
-    # That policy is of no product.
+    # That policy belongs to no product.
     assert done(ada) == ["A product", "A colleague"]
     decide(server, create_policy(product_id=product.id))
     decide(server, SaveBrand(**asked(name="Larch", color=None, links=())))
@@ -102,7 +102,7 @@ def test_the_steps_can_be_put_away_and_brought_back(visitors: dict[str, Visitor]
 def test_what_does_not_go_on_is_said_and_leads_to_the_page_that_says_more(
     server: RunningServer, visitors: dict[str, Visitor]
 ) -> None:
-    # Other things of the same server may need attention, too.
+    # Other problems of the same server may also be shown.
     assert "The last backup is too old." not in said(visitors["ada"].get("/overview"))
     with server.storage() as storage:
         note_backup(server.database_url, storage.key_ring, datetime.now(UTC) - timedelta(hours=30))
@@ -165,7 +165,7 @@ def test_old_figures_say_of_when_they_are_until_others_are_counted(tmp_path: Pat
         assert re.search(r"Licenses counted at .+? UTC ; a new count is running\.", said(answer))
         assert "Licenses 1" in said(answer)
         assert 'data-refresh="/admin/overview/counted"' in answer.text
-        # It is asked again and again, and says nothing to whoever listens.
+        # It is polled repeatedly, and a screen reader should not read it.
         assert carol.get("/overview/counted").text.strip() == ""
         may_count.touch()
         wait_until(lambda: "data-done" in carol.get("/overview/counted").text, "the figures")

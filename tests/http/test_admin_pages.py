@@ -1,4 +1,4 @@
-"""Every page: headers, errors in words, files, and the log."""
+"""All pages: headers, error messages, files, and the log."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ def stranger(server: RunningServer) -> Iterator[Visitor]:
 
 
 def assert_page(answer: httpx.Response) -> None:
-    """It is one of ours, and says what every page says."""
+    """Check that the response is one of our pages, with the common headers."""
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -56,7 +56,7 @@ def assert_page(answer: httpx.Response) -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert len(re.findall("<h1>", answer.text)) == 1
     assert len(re.findall("<main ", answer.text)) == 1
-    # What the policy would not let through.
+    # Nothing that the content security policy would block.
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=\"/admin/static/)", answer.text)
 
 
@@ -118,14 +118,14 @@ def test_what_our_program_asks_is_answered_with_a_text(ada: Visitor, stranger: V
     ours = {"X-Requested-With": "keywright"}
     answer = ada.get("/odd/refused", **ours)
     assert (answer.status_code, answer.text) == (409, "Another license already has this key.")
-    # Not the page for signing in, which would be put into the page that asks.
+    # Not the sign-in page, which would be inserted into the requesting page.
     answer = stranger.get("/odd", **ours)
     assert (answer.status_code, answer.headers["content-type"]) == (401, "text/plain; charset=utf-8")
 
 
 @contextmanager
 def without(server: RunningServer, table: str) -> Iterator[None]:
-    """As long as the block runs, the database lacks a table."""
+    """Rename a table of the database during the block."""
     with closing(sqlite3.connect(server.data_dir / "keywright.db", isolation_level=None)) as connection:
         connection.execute(f"ALTER TABLE {table} RENAME TO gone")
         try:
@@ -160,7 +160,7 @@ def test_a_page_that_cannot_even_say_why_is_short(ada: Visitor) -> None:
 
 
 def test_texts_of_others_are_escaped(ada: Visitor) -> None:
-    """All but those that a template has between quotes; tests/browser/test_payloads.py tries payloads."""
+    """All texts except those in quoted attributes; tests/browser/test_payloads.py tries payloads."""
     assert "Odd &lt;script&gt;" in ada.get("/account").text
     templates = "".join(one.read_text() for one in PAGES.rglob("*.html"))
     assert set(re.findall(r"(\S+)\s*\|\s*safe\b", templates)) == {
@@ -198,7 +198,7 @@ def test_the_files_of_the_pages_may_be_kept_for_good(stranger: Visitor) -> None:
         assert "content-encoding" not in plain.headers
         assert plain.content == answer.content
         assert stranger.get(name, **{"If-None-Match": answer.headers["etag"]}).status_code == 304
-        # A file of another release is not this one.
+        # A file of another release is not found.
         assert stranger.get(re.sub(r"\.[0-9a-f]{12}\.", ".000000000000.", name)).status_code == 404
 
 
@@ -215,7 +215,7 @@ def test_no_page_asks_another_host_for_anything(ada: Visitor, stranger: Visitor)
     pages = [ada.get("/account"), stranger.get("/sign-in"), ada.get("/odd/refused")]
     files = [stranger.get(name) for name in re.findall(r'"/admin(/static/[^"]+)"', pages[0].text)]
     for answer in (*pages, *files):
-        # The names of formats are no addresses.
+        # The names of formats are not addresses.
         found = set(re.findall(r"https?://[^\s\"'()<>]+", answer.text))
         assert all(one.startswith("http://www.w3.org/") for one in found)
         assert not re.search(r"@import|url\((?![\"']?data:)", answer.text)
@@ -247,7 +247,7 @@ def test_the_log_has_a_line_a_page_and_no_secret_in_it(ada: Visitor, stranger: V
     ada.post("/odd/form", text="CANARY")
     wrong = {"password": "CANARY wrong", "new_password": "CANARY", "repeated": "CANARY"}
     assert ada.post("/account/password", **wrong).status_code == 422
-    # The line comes when the answer has gone.
+    # The line is written after the response.
     wait_until(lambda: '"/admin/account/password"' in server.log[before:], "its line")
     log = server.log[before:]
     lines = [json.loads(line) for line in log.splitlines()]
@@ -292,12 +292,12 @@ def test_pages_do_not_hold_up_each_other_or_the_calls(ada: Visitor) -> None:
         assert any(one.is_alive() for one in slow)
         for one in slow:
             one.join()
-    # All three threads slept; requests waited meanwhile.
+    # All three threads slept, and requests waited.
     assert ada.get("/odd").status_code == 200
 
 
 def test_too_many_who_wait_are_told_so(ada: Visitor) -> None:
-    # Until then, nothing moves.
+    # Until then, nothing progresses.
     moment = time.time() + 5
     request = (
         f"GET /admin/odd/slow?until={moment} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"

@@ -1,4 +1,4 @@
-"""The pages about policies: recipes, terms, sample keys, and generating licenses."""
+"""The pages about policies: key formats, terms, sample keys, and generating licenses."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def a_product(visitor: Visitor, *features: str, **fields: Any) -> int:
 
 
 def sent_fields(page: str) -> dict[str, Any]:
-    """What a browser sends of the form of a policy, as it was when the page came; not what is sent once."""
+    """The fields that a browser sends for the unchanged form of a policy, without the idempotency value."""
     form = page.partition("data-preview-url")[2].partition("</form>")[0]
     fields: dict[str, list[str]] = {}
     for tag in re.findall(r"<input [^>]*>", form):
@@ -249,7 +249,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
 
 
 def test_a_beginning_and_a_save_make_a_policy_of_the_product(ada: Visitor) -> None:
-    """From the product's page: the link, a beginning, Save."""
+    """From the product's page: the link, a key prefix, Save."""
     product = a_product(ada, "pro", name="Lumen & Söhne")
     expected = {
         "perpetual": {"max_activations": 1},
@@ -290,7 +290,7 @@ def test_a_product_is_named_in_any_case_or_by_its_code_and_features_are_its_own(
     answer = ada.post("/policies/new", name="X", product_id=str(other), entitlements="pro", **GOOD)
     assert "pro is no feature of this product." in said(answer)
     assert re.search(r'name="entitlements" value="lite"', answer.text)
-    # What a policy has already stays, and stays ticked.
+    # A policy's current entitlements are kept, and stay checked.
     kept = a_policy(ada, "Older", product_id=other, terms={"entitlements": ["gone"], "max_activations": 1})
     assert re.search(r'value="gone" checked', ada.get(f"/policies/{kept}/edit").text)
     changed = {"name": "Newer", "product_id": str(other), "entitlements": "gone"}

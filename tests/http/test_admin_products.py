@@ -28,7 +28,7 @@ DATABASES = ("sqlite",)
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of its own: the tests here look at whole lists of products and customers."""
+    """A separate server, because these tests check whole lists of products and customers."""
     with running(tmp_path_factory.mktemp("catalog") / "data", database, **NO_LIMITS) as server:
         yield server
     assert_clean(server)
@@ -222,7 +222,7 @@ def test_features_keep_their_descriptions(bob: Visitor) -> None:
 @pytest.mark.smoke
 def test_many_customers_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
-    # Those of other tests are in front.
+    # Customers of other tests come first.
     before = [number for (number,) in server.sql("SELECT id FROM customers WHERE id < 10000")]
     gone = [save_name(NameKind.CUSTOMER, number, None) for number in before]
     saved = [save_name(NameKind.CUSTOMER, number, f"customer {number}") for number in range(1000, 1120)]

@@ -1,4 +1,4 @@
-"""The owner's reports, and the versions of a product that are in use: pages, CSV, v3 and the terminal."""
+"""Reports, and the versions of a product in use: pages, CSV, v3 and the terminal."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MONTH = f"{datetime.now(UTC):%Y-%m}"
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of its own: the tests here look at the figures of all licenses."""
+    """A separate server, because these tests check figures of all licenses."""
     with running(tmp_path_factory.mktemp("reports") / "data", database, **NO_LIMITS) as server:
         make_users(server)
         fill(server)
@@ -33,7 +33,9 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def fill(server: RunningServer) -> None:
-    """Three licenses of product 17, one of which was refused, and one shared by many devices; one of none."""
+    """Create three licenses of product 17, one with a refused call, and one shared by many devices; one of
+    none.
+    """
     decide(server, CreateProduct(**asked(fields=NewProduct(id=17, name="Paint", code="paint"))))
     every = [make(server, product_id=17, customer_id=31, times_activated_max=1) for _ in range(2)]
     every += [make(server, product_id=17), make(server)]
@@ -48,7 +50,7 @@ def fill(server: RunningServer) -> None:
     decide(server, SaveLastSeen(**asked(seen=seen, versions={(places[0].license_id, places[0].id): "4.2"})))
     decide(server, SaveCounters(**asked(refused={every[1].key: 7})))
     follow(server)
-    # The server has counted the devices of this day when it began.
+    # The server counted the devices of this day when it started.
     names = ("devices_day", "devices_done")
     with server.storage() as storage, storage.write() as tx:
         tx.connection.execute(update(checkpoints).where(checkpoints.c.name.in_(names)).values(last_id=0))
@@ -70,7 +72,7 @@ def test_each_figure_of_the_reports_leads_to_its_list(server: RunningServer, car
     assert f"Counted in the reports: Made, {datetime.now(UTC):%b %Y}, Paint" in said(listed)
     exported = carol.get(f"/events/export?counted=made:{MONTH}..{MONTH}:0").text
     assert len(exported.splitlines()) == 1 + 4
-    # What is no figure is no condition.
+    # An unknown figure is not a condition.
     assert "Counted" not in said(carol.get("/events?counted=made"))
 
 

@@ -1,4 +1,4 @@
-"""Rights: every page, for every role and without a user. New pages are tested, too."""
+"""Rights: all pages, for all roles and without a user. New pages are included automatically."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ NOT_FROM_HERE = "This form was not sent from here"
 
 
 class Address(NamedTuple):
-    """A page of the site."""
+    """An address of the pages."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Address(NamedTuple):
 
 
 def addresses() -> Iterator[Address]:
-    """Every page; numbers and names in its path are made up."""
+    """All pages, with made-up IDs and names in their paths."""
     for section in SECTIONS:
         for one in section.pages.values():
             path = section.path.rstrip("/") + one.path or "/"
@@ -54,7 +54,7 @@ OF_ADMINISTRATORS = re.compile(
     r"|/connections/(new|999999/(edit|remove|take-over))$|/customers/999999/erase$|/mails/held$"
     r"|/policies/(new|preview|999999/(archive|delete|edit|unarchive|undo))$"
 )
-#: Forms that readers send; they change nothing of the vendor's.
+#: Forms that readers may send; they change none of the vendor's data.
 OF_READERS = re.compile(r"/(account|find)\b|/licenses/(views|999999/try)\b")
 
 
@@ -76,7 +76,7 @@ def test_the_pages_are_found() -> None:
 
 
 def needed(address: Address) -> str:
-    """The right that a page has to need: a page with a form needs what its form does."""
+    """The right that a page must require: a page with a form requires that of the form."""
     if OF_EVERYONE.match(address.path):
         return PUBLIC
     if OF_ADMINISTRATORS.match(address.path):
@@ -94,7 +94,7 @@ def test_readers_look_support_changes_and_the_rest_is_for_administrators() -> No
 @each_row("address", ALL, ids=str)
 def test_a_page_is_open_to_its_rights_alone(visitors: dict[str, Visitor], address: Address, who: str) -> None:
     visitor = visitors[who]
-    # Without the form's token nothing is done, but rights are looked at before that.
+    # With a wrong token, nothing is changed; but rights are checked first.
     form = {"data": {"csrf_token": "wrong"}} if address.method == "POST" else {}
     answer = visitor.http.request(address.method, f"/admin{address.path}", **form)  # type: ignore[arg-type]
     is_allowed = address.needed == PUBLIC or (who in ROLES and may(ROLES[who], Right(address.needed)))
@@ -136,7 +136,7 @@ def test_every_entry_of_the_menu_has_a_group_an_icon_of_its_own_and_a_page() -> 
     icons = [section.icon for section in entries]
     groups = [name for name, _ in groupby(section.group for section in entries)]
     assert groups == ["", "Licensing", "Activity", "Connections", "Settings"]
-    # The buttons below the menu have these.
+    # The buttons below the menu have these icons.
     assert sorted({*icons, "sun", "moon", "system"}) == sorted([*icons, "sun", "moon", "system"])
     for section in entries:
         assert section.icon != Section.icon
@@ -155,7 +155,7 @@ def test_a_page_without_a_right_cannot_even_be_written() -> None:
 @pytest.mark.databases(*KINDS)
 @each_row("number", [0, 2**63 - 2, 2**63, 10**40, "9" * 3_000])
 def test_there_is_no_page_about_a_number_that_nothing_has(ada: Visitor, number: object) -> None:
-    """What is undone or freed leads to the page where it was to be, which says why it was not."""
+    """Forms that undo or free something redirect to its page, which shows the reason for a refusal."""
     for one in (one for one in ALL if "999999" in one.path):
         path = one.path.replace("999999", str(number))
         status = (ada.get(path) if one.method == "GET" else ada.post(path)).status_code

@@ -24,7 +24,7 @@ _ADDRESSES = itertools.count(1)
 
 
 def a_visitor(server: RunningServer) -> Visitor:
-    """With an address of their own: attempts are limited for each."""
+    """A browser with its own address, because attempts are limited per address."""
     return Visitor(server, **{"X-Forwarded-For": f"198.51.100.{next(_ADDRESSES)}"})
 
 
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def name(server: RunningServer) -> str:
-    """A new user, in support."""
+    """A new support user."""
     ((number,),) = server.sql("SELECT count(*) FROM users")
     make_users(server, f"user-{number}")
     return f"user-{number}"
@@ -52,7 +52,7 @@ def visitor(server: RunningServer) -> Iterator[Visitor]:
 
 
 class App:
-    """An app that shows codes: each code once, independent of the time."""
+    """An app that shows codes: each code once, regardless of the time."""
 
     def __init__(self, secret: str) -> None:
         self.secret, self._totp = secret, pyotp.TOTP(secret)
@@ -65,7 +65,7 @@ class App:
 
 
 def set_up(visitor: Visitor) -> tuple[App, list[str]]:
-    """Set up a second factor for the user who is signed in; returns the app and the recovery codes."""
+    """Set up a second factor for the signed-in user; return the app and the recovery codes."""
     (secret,) = _SECRET.findall(visitor.get(PAGE).text)
     app = App(secret)
     answer = visitor.post(f"{PAGE}/enable", secret=secret, code=app.code())
@@ -75,12 +75,12 @@ def set_up(visitor: Visitor) -> tuple[App, list[str]]:
 
 
 def begin(visitor: Visitor, name: str, wish: str = "") -> httpx.Response:
-    """Name and password."""
+    """Enter name and password."""
     return visitor.post("/sign-in", name=name, password=PASSWORD, next=wish)
 
 
 def enter(visitor: Visitor, answer: httpx.Response, code: str) -> httpx.Response:
-    """The code, into the form that was shown."""
+    """Enter the code into the form."""
     wish = re.search(r'name="next" value="([^"]*)"', answer.text)
     ticket = _TICKET.search(answer.text)
     assert wish is not None
@@ -89,7 +89,7 @@ def enter(visitor: Visitor, answer: httpx.Response, code: str) -> httpx.Response
 
 
 def names(server: RunningServer, user: str) -> list[str]:
-    """What happened that is about the user, in order."""
+    """The names of events about the user, in order."""
     found = server.sql("SELECT name, details FROM events WHERE license_id = 0 ORDER BY id")
     return [name for name, details in found if details and f'"{user}"' in details]
 
@@ -147,7 +147,7 @@ def test_the_password_alone_opens_nothing(server: RunningServer, visitor: Visito
     with a_visitor(server) as another, a_visitor(server) as thief:
         answer = begin(another, name)
         assert another.get("/licenses").status_code == 303
-        # A ticket is of its browser.
+        # A ticket is bound to its browser.
         ticket = _TICKET.search(answer.text)
         assert ticket is not None
         thief.get("/sign-in")
@@ -171,7 +171,7 @@ def test_codes_are_guessed_no_more_often_than_passwords(
 def test_who_guesses_codes_keeps_the_owner_out_of_nothing(
     server: RunningServer, visitor: Visitor, name: str
 ) -> None:
-    """Neither of a browser that the owner has used before, nor of any with a recovery code."""
+    """Neither from a browser used before, nor from any other with a recovery code."""
     app, codes = set_up(visitor.sign_in(name))
     visitor.post("/sign-out")
     with a_visitor(server) as thief, a_visitor(server) as another:
@@ -189,7 +189,7 @@ def test_it_is_turned_off_with_password_and_code(server: RunningServer, visitor:
     answer = visitor.post(f"{PAGE}/disable", password=PASSWORD, code="000000")
     assert (answer.status_code, "This code is wrong" in said(answer)) == (422, True)
     before = visitor.token
-    # A wrong password has not used the recovery code up.
+    # A wrong password has not consumed the recovery code.
     assert visitor.post(f"{PAGE}/disable", password=PASSWORD, code=codes[0]).status_code == 303
     assert visitor.token != before
     assert "Your second factor is turned off." in said(visitor.get("/account"))

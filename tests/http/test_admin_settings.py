@@ -1,4 +1,4 @@
-"""Settings in the pages: saved, sealed, seen by every server; what is not set up is said where it hurts."""
+"""Settings in the pages: saved, sealed, visible to all servers; pages that need a missing setting say so."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ MAIL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Nothing is set up but the hours of a session and, as for all tests, what bounds calls."""
+    """A server with only session hours and, as in all tests, call limits set."""
     folder = tmp_path_factory.mktemp("settings") / "data"
     with running(folder, database, session_hours=4, **NO_LIMITS) as server:
         yield server

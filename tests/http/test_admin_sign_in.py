@@ -70,7 +70,7 @@ def test_the_cookie_is_for_the_pages_of_this_host_only(visitor: Visitor) -> None
     answer = visitor.post("/sign-in", name="ada", password=PASSWORD)
     (cookie,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("keywright=")]
     parts = {part.strip().lower() for part in cookie.split(";")[1:]}
-    # Without Max-Age: it ends with the browser.
+    # Without Max-Age, so it ends with the browser.
     assert parts == {"httponly", "path=/admin", "samesite=lax"}
 
 
@@ -81,7 +81,7 @@ def test_under_tls_the_cookie_is_bound_to_the_host(tmp_path_factory: pytest.Temp
         with Visitor(server, **{"X-Forwarded-Proto": "https"}) as visitor:
             page = visitor.get("/sign-in")
             visitor.http.cookies.clear()
-            # The client would not send a Secure cookie over the plain connection to us, the proxy.
+            # The client does not send a Secure cookie over a plain connection, so set it in the header.
             first = read_cookie(page.headers.get_list("set-cookie"))
             token = re.search(r'name="csrf_token" value="([0-9a-f]+)"', page.text)
             assert token is not None
@@ -94,7 +94,7 @@ def test_under_tls_the_cookie_is_bound_to_the_host(tmp_path_factory: pytest.Temp
             assert second != first
             there = visitor.get("/account", Cookie=f"__Host-keywright={second}")
             assert there.status_code == 200
-            # Who comes without TLS does not come with this session.
+            # Without TLS, the session is not valid.
             plain = {"X-Forwarded-Proto": "http", "Cookie": f"keywright={second}"}
             assert visitor.get("/account", **plain).status_code == 200
             mixed = {"X-Forwarded-Proto": "http", "Cookie": f"__Host-keywright={second}"}
@@ -152,7 +152,7 @@ def test_signing_out_ends_the_session_for_whoever_has_the_token(visitor: Visitor
 
 
 def end_session_of(visitor: Visitor) -> None:
-    """As if the session had ended by itself."""
+    """Let the session expire."""
     with opened(visitor.server) as storage:
         session = sessions.hash_session_token(visitor.token)
         run_write(storage, lambda tx: delete_session(tx, session))
@@ -225,7 +225,7 @@ def test_it_is_noted_when_a_session_was_used_but_not_by_a_page_that_asks_by_itse
             run_write(storage, partial(save_seen, token_hash=session, now=long_ago))
         assert away.get("/overview/counted", **{"X-Requested-With": "keywright"}).status_code == 200
         assert visitor.is_signed_in()
-        # Who came later is noted later.
+        # The last-seen time is saved later.
         wait_until(lambda: is_noted(visitor), "who is there to be noted")
         assert not is_noted(away)
 
@@ -270,7 +270,7 @@ def test_attempts_are_limited_by_address_and_by_name(tmp_path_factory: pytest.Te
     place = tmp_path_factory.mktemp("limits") / "data"
     with running(place, trusted_proxies="127.0.0.1") as server:
         make_users(server, "ada", "bob")
-        # One address, many names.
+        # One address with many names.
         with Visitor(server, **{"X-Forwarded-For": "192.0.2.1"}) as one:
             statuses: list[int] = []
             while 429 not in statuses and len(statuses) < 200:
@@ -279,7 +279,7 @@ def test_attempts_are_limited_by_address_and_by_name(tmp_path_factory: pytest.Te
             assert statuses[:10] == [403] * 10
             assert statuses[-1] == 429
         with Visitor(server, **{"X-Forwarded-For": "192.0.2.1"}) as one:
-            # Now and then one more attempt is allowed, and the one that counts may be it.
+            # Occasionally another attempt is allowed, and this may be it.
             last = one.post("/sign-in", name="ada", password=PASSWORD)
             while last.status_code == 303 and len(statuses) < 200:
                 one.http.cookies.clear()
@@ -289,7 +289,7 @@ def test_attempts_are_limited_by_address_and_by_name(tmp_path_factory: pytest.Te
             assert 1 <= int(last.headers["retry-after"]) <= 60
             assert re.search(rf"Please wait {last.headers['retry-after']} seconds?\.", said(last))
             assert not one.is_signed_in()
-        # One name, many addresses.
+        # One name from many addresses.
         statuses = []
         for number in range(200):
             if 429 in statuses:
@@ -332,7 +332,7 @@ def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: Runni
         way = link(new)
         token = way.partition("=")[2]
         assert visitor.get(way).status_code == 200
-        # Only the form's own answer makes anybody.
+        # Only a complete form creates a user.
         assert new.count("users") == 0
         fields = {"token": token, "name": " grace ", "new_password": PASSWORD, "repeated": PASSWORD}
         for wrong, complaint in (
@@ -345,7 +345,7 @@ def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: Runni
         answer = visitor.post("/setup", **fields)
         assert answer.headers["location"] == "/admin/"
         assert "Welcome, grace." in said(visitor.get("/account"))
-        # Once.
+        # It is shown once.
         assert "Welcome" not in said(visitor.get("/account"))
         assert new.sql("SELECT name, role FROM users") == [("grace", Role.ADMINISTRATOR.value)]
 

@@ -32,7 +32,7 @@ def test_a_license_file_for_a_device_is_downloaded(server: RunningServer, bob: V
     assert f'href="/admin{path}"' in bob.get(f"/licenses/{license.id}").text
     form = bob.get(path).text
     assert "Anna&#39;s laptop" in form
-    # The file of one device is offered first: that of every device can be passed on.
+    # A file for one device is offered first, because a file for any device can be shared.
     assert f'<option value="{device.token}" selected>' in form
     assert '<option value="">every device</option>' in form
     file = bob.post(path, token=device.token, days="7")

@@ -1,4 +1,4 @@
-"""Attacks without a session, and users who are signed out while their form arrives."""
+"""Attacks without a session, and users who are signed out while they send a form."""
 
 import socket
 import threading
@@ -21,7 +21,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 pytestmark = pytest.mark.tier("rest")
 
-#: To normalize this takes a minute.
+#: Normalizing this takes a minute.
 COSTLY = "\u0301" * 40_000 + "\u0316" * 40_000
 
 
@@ -56,7 +56,7 @@ def test_a_strangers_form_is_short(stranger: Visitor) -> None:
 def test_a_password_that_nobody_can_have_is_wrong(server: RunningServer, stranger: Visitor) -> None:
     answer = stranger.post("/sign-in", name="ada", password=PASSWORD + " " * 1025)
     assert (answer.status_code, title(answer)) == (403, "Sign in")
-    # Not only strangers mistype.
+    # Mistyped by a real user.
     with Visitor(server) as bob:
         bob.sign_in("bob")
         fields = {"password": COSTLY, "new_password": "another password", "repeated": "another password"}
@@ -91,7 +91,7 @@ def test_who_tries_passwords_under_a_name_does_not_keep_out_a_browser_that_is_kn
         assert (answer.status_code, title(answer)) == (429, "Too many attempts")
         una.sign_in("una")
         mark = una.http.cookies["keywright-known"]
-    # Its own mistakes count, and what it knows of Una is nothing under another name.
+    # Its failures count, and being known as Una's browser does not help for other names.
     with from_address(server, "192.0.2.9") as browser:
         browser.http.cookies.set("keywright-known", mark, domain="127.0.0.1", path="/admin")
         statuses = [browser.post("/sign-in", name="una", password="wrong").status_code for _ in range(11)]
@@ -184,7 +184,7 @@ def test_a_form_counts_only_if_who_sent_it_still_may_when_it_has_come(
         ).encode()
         with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
             connection.sendall(head + form[:10])
-            # The server has the first half when it has answered another connection that came later.
+            # The server has read the first half once it responds to a later connection.
             assert una.is_signed_in()
             decide(server, ChangeUser(**asked(user_id=number, **change_of)))
             connection.sendall(form[10:])

@@ -1,4 +1,4 @@
-"""Why a license's program is refused: the top of its page, and what can be done there."""
+"""Why a license's program is refused: the top of the license's page, and the remedies there."""
 
 import re
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.unit.test_refusals import a_call
 
 
 def refuse(server: RunningServer, license: License, *, minutes: int = 3, **fields: Any) -> None:
-    """A program was refused so many minutes ago."""
+    """Record that a program was refused this many minutes ago."""
     now = asked()["context"].now
     call = a_call(**{"refused_at": now - timedelta(minutes=minutes)} | fields)
     decide(server, SaveRefusals(**asked(refused={license.key: [call]})))
@@ -31,7 +31,7 @@ def top(visitor: Visitor, license: License) -> str:
 
 
 def full(server: RunningServer) -> License:
-    """A license whose one device is taken."""
+    """A license whose only place is taken."""
     license = make(server, times_activated_max=1)
     activate(server, license, label="desk of Kim")
     return license
@@ -118,7 +118,7 @@ def test_trying_says_what_would_happen_and_changes_nothing(
 
 
 def test_many_devices_are_paged_also_where_one_is_tried(server: RunningServer, carol: Visitor) -> None:
-    """Whoever may look asks for it again and again: the page must not grow with the history."""
+    """Any reader may request it repeatedly, so the page must not grow with the history."""
     license = make(server)
     meta_data = {f"name {number}": "x" * 350 for number in range(10)}
     names = [f"device-{number:03}" for number in range(260)]

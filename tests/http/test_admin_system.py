@@ -35,7 +35,7 @@ _FILE = re.compile(r"keywright-\d{8}-\d{6}\.tar")
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """With pg_dump at hand, and one license."""
+    """A server with pg_dump on PATH, and one license."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{binaries()}{os.pathsep}{os.environ['PATH']}")
         with running(tmp_path_factory.mktemp("system") / "data", database) as server:
@@ -47,17 +47,17 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def events_of(visitor: Visitor, name: str) -> list[tuple[str, str]]:
-    """The actors and details of the events of this name."""
+    """The actors and details of the events with this name."""
     return visitor.server.sql("SELECT actor, details FROM events WHERE name = ? ORDER BY id", name)
 
 
 def is_over(visitor: Visitor, kind: str) -> bool:
-    """Whether the program in the browser would stop asking."""
+    """Whether the script in the browser would stop polling."""
     return "data-done" in visitor.get(f"/system/tasks/{kind}").text
 
 
 def a_backup(ada: Visitor) -> str:
-    """The name of a new one's file."""
+    """Make a backup; return its file name."""
     before, made = files(ada), len(events_of(ada, "backup.made"))
     assert ada.post("/system/backup").headers["location"] == "/admin/system"
     assert "A backup is being made." in said(ada.get("/system"))
@@ -66,7 +66,7 @@ def a_backup(ada: Visitor) -> str:
 
 
 def files(visitor: Visitor) -> list[str]:
-    """Those that the page shows."""
+    """The files that the page lists."""
     return list(dict.fromkeys(_FILE.findall(visitor.get("/system").text)))
 
 
@@ -171,7 +171,7 @@ def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
-    """Ada at a server of her own, on a machine without PostgreSQL's programs."""
+    """Ada at a separate server, without PostgreSQL's programs on PATH."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with ada_at(tmp_path / "data") as ada:
         yield ada
@@ -216,7 +216,7 @@ def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> 
     database = alone.server.data_dir / "keywright.db"
     moved = database.rename(database.with_suffix(".moved"))
     alone.post("/system/backup")
-    # Nothing can be written down while there is no database.
+    # No event can be recorded while the database is missing.
     wait_until(lambda: is_over(alone, "backup"), "the end of it")
     moved.rename(database)
     page = said(alone.get("/system"))
@@ -227,7 +227,7 @@ def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> 
 
 @contextmanager
 def ada_at(data_dir: Path, database: str = "sqlite", **settings: Any) -> Iterator[Visitor]:
-    """Ada at a server of her own."""
+    """Ada at a separate server."""
     with running(data_dir, database, **settings) as server, Visitor(server) as ada:
         make_users(server)
         yield ada.sign_in("ada")
@@ -259,7 +259,7 @@ def test_a_backup_that_cannot_be_read_or_deleted_is_said_and_stays(tmp_path: Pat
             assert f"The backup {name} cannot be {words}: Permission denied." in page
         assert file.exists()
         assert events_of(ada, "backup.fetched") == []
-        # It was to be deleted, and is still there.
+        # Its deletion failed, so it still exists.
         assert len(events_of(ada, "backup.deleted")) == len(events_of(ada, "backup.kept")) == 1
         assert f"Backup {name} could not be deleted" in said(ada.get("/events"))
         assert_clean(ada.server)

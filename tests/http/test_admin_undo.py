@@ -1,4 +1,4 @@
-"""Undo on the pages: every change of a license offers it at once, and the history offers it for longer."""
+"""Undo on the pages: offered right after a change of a license, and later in its history."""
 
 import re
 import secrets
@@ -37,7 +37,7 @@ DATABASES = ("sqlite",)
 
 
 def undo_form(page: httpx.Response) -> str:
-    """The address of the form that undoes what was just done."""
+    """The address of the form that undoes the last change."""
     message = re.search(r'<div class="note flash.*?</div>', page.text, flags=re.DOTALL)
     assert message is not None
     form = re.search(r'action="/admin([^"]+)"', message[0])
@@ -46,7 +46,7 @@ def undo_form(page: httpx.Response) -> str:
 
 
 def undo_form_of_history(bob: Visitor, path: str) -> str:
-    """The address of the first form in the history that undoes a change."""
+    """The address of the first undo form in the history."""
     found = re.findall(
         r'action="/admin(/licenses/\d+/history/\d+/undo)#history"', bob.get(f"{path}/history").text
     )
@@ -99,10 +99,10 @@ def test_the_history_offers_to_undo_changes_of_users_and_programs_once(
     def offered() -> list[str]:
         return re.findall(r'aria-label="(Undo: [^"]+)"', bob.get(f"{path}/history").text)
 
-    # The limit of 2 is not there any more.
+    # The limit of 2 is no longer in force.
     assert len(offered()) == 2
     bob.post(undo_form_of_history(bob, path))
-    # The undo itself, and the newest limit.
+    # Offered: the undo itself, and the newest limit.
     assert len(offered()) == 2
     place = activate(server, license)
     decide(server, Deactivate(**asked(license=license.id, token=place.token)))
@@ -110,7 +110,7 @@ def test_the_history_offers_to_undo_changes_of_users_and_programs_once(
     form = undo_form_of_history(bob, path)
     bob.post(form)
     assert (len(offered()), found(server, license).times_activated) == (2, 1)
-    # The place is taken: a second time changes nothing, and says why.
+    # The place is taken, so undoing again changes nothing, and shows the reason.
     bob.post(form)
     assert "it has been changed since (activations)" in said(bob.get(path))
 
@@ -121,7 +121,7 @@ def test_only_those_who_may_change_licenses_undo(server: RunningServer, bob: Vis
     form = undo_form(bob.get(f"/licenses/{license.id}"))
     assert "Undo" not in said(carol.get(f"/licenses/{license.id}/history"))
     assert carol.post(form).status_code == 403
-    # What another user has changed at this moment is nothing to this one.
+    # Another user's change at the same moment is not affected.
     assert carol.get(f"/licenses/{license.id}/undo/99999999999999").status_code in (404, 405)
     assert bob.post(f"/licenses/{license.id}/undo/9999999999999").status_code == 404
 
@@ -159,7 +159,7 @@ def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, 
     assert (again.key, again.times_activated) == (license.key, 1)
     follow(server)
     assert where_to(bob.post("/find", text=place.token)) == f"/licenses/{license.id}"
-    # And from the list of those that were deleted.
+    # And from the list of deleted licenses.
     bob.post(f"/licenses/{license.id}/delete")
     assert where_to(bob.post(f"/licenses/{license.id}/restore")) == f"/licenses/{license.id}"
     assert mask(license.key) not in said(bob.get("/licenses/deleted"))
@@ -197,7 +197,7 @@ def test_a_replaced_key_and_what_changed_with_it_are_undone(server: RunningServe
     assert "Undone: the license is as it was before." in said(bob.get(path))
     again = found(server, license)
     assert (again.key, again.times_activated_max) == (license.key, license.times_activated_max)
-    # The form fits this change of this license only.
+    # The form is valid only for this change of this license.
     bob.post(form)
     assert "Nothing was undone: it has been changed since" in said(bob.get(path))
     other = make(server)
@@ -249,7 +249,7 @@ def test_changes_of_a_customer_are_undone_and_its_deletion(server: RunningServer
     assert after == replace(before, **times)
     assert (after.name, after.language, after.erasure_requested_at is None) == ("Olga Brandt", "de", False)
     assert "Moved." in said(bob.get(path))
-    # Once more: the customer is there.
+    # Sent again: the customer already exists.
     assert where_to(bob.post(back)) == "/customers"
 
 

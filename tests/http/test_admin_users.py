@@ -26,21 +26,21 @@ def id_of(server: RunningServer, name: str) -> int:
 
 @contextmanager
 def a_user(ada: Visitor, name: str) -> Iterator[tuple[int, Visitor]]:
-    """A reader who is signed in."""
+    """A signed-in reader."""
     make_users(ada.server, name)
     with Visitor(ada.server) as visitor:
         yield id_of(ada.server, name), visitor.sign_in(name)
 
 
 def last_event(ada: Visitor, name: str) -> tuple[str, str]:
-    """The actor and the details of the last event of this name."""
+    """The actor and details of the last event with this name."""
     query = "SELECT actor, details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
     ((actor, details),) = ada.server.sql(query, name)
     return actor, details
 
 
 def invite(ada: Visitor, name: str, role: str = "support") -> str:
-    """Make a user; returns the path of the link, below /admin."""
+    """Create a user; return the path of the link, below /admin."""
     return link_in(ada.post("/users/new", name=name, role=role))
 
 
@@ -177,14 +177,14 @@ def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
 
 
 def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visitor) -> None:
-    """A person who finds an administrator's browser open must not be able to take over the account."""
+    """Someone who finds an administrator's browser open must not be able to take over the account."""
     with a_user(ada, "ulla") as (number, ulla), Visitor(ada.server) as elsewhere:
         decide(ada.server, ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
         elsewhere.sign_in("ulla")
         page = ulla.get(f"/users/{number}").text
         assert f"/users/{number}/password" not in page
         assert 'name="new_password"' not in page
-        # Two in the frame, one in the text.
+        # Two links in the frame, one in the text.
         assert page.count('href="/admin/account"') == 3
         answer = ulla.post(f"/users/{number}/password", new_password=NEW, repeated=NEW)
         assert answer.status_code == 403

@@ -1,4 +1,4 @@
-"""The pages about webhooks: endpoints, their secrets, and what came of each delivery."""
+"""The pages about webhooks: endpoints, their secrets, and the results of deliveries."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_a_delivery_is_shown_and_sent_again(ada: Visitor) -> None:
     with receiving() as receiver:
         answer = make(ada, receiver.url)
         assert "the setting webhook_networks can allow it" in said(answer)
-        # One that was made while its network was allowed.
+        # An endpoint created while its network was allowed.
         decide(ada.server, create_endpoint(receiver.url))
         number = newest(ada)
         ada.post(f"/webhooks/{number}/test")

@@ -1,4 +1,4 @@
-"""What a client does that means harm, or breaks off in the middle."""
+"""Malicious clients, and clients that disconnect in the middle."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from keywright.identity.model import Permissions
 from tests.http.asking import V2, Client, a_key, basic, core, license_path
 from tests.server import RunningServer, wait_until
 
-#: What an attacker sends does not come as far as the database.
+#: These requests do not reach the database.
 DATABASES = ("sqlite",)
 
 
 def exchange(server: RunningServer, request: bytes) -> bytes:
-    """Everything that comes back until the server hangs up or nothing comes for a while."""
+    """Send, and read the response until the server closes the connection or pauses."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
         connection.sendall(request)
         received = b""
@@ -31,7 +31,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
 
 
 def send_until_refused(connection: socket.socket, piece: bytes, most: int) -> int:
-    """How often the piece could be sent."""
+    """Send the piece repeatedly; return how often that succeeded."""
     for number in range(most):
         try:
             connection.sendall(piece)
@@ -157,7 +157,7 @@ def test_what_does_not_arrive_within_ten_seconds_is_not_waited_for(server: Runni
         post(core("validate", "x"), b"{ ")[:-1]: b"HTTP/1.1 408 ",
         b"": b"",
     }
-    # All at once: each takes the ten seconds.
+    # Concurrently, because each takes ten seconds.
     with ThreadPoolExecutor(len(late)) as threads:
         answers = list(threads.map(lambda sent: exchange(server, sent), late))
     for answer, start in zip(answers, late.values(), strict=True):

@@ -1,4 +1,4 @@
-"""Who may call what: every route for every kind of caller, by query and by Basic."""
+"""Authorization: all routes for all kinds of callers, with credentials in the query and by Basic."""
 
 import base64
 import re
@@ -36,7 +36,7 @@ NO_WRITE = "The API key provided does not have write permissions."
 
 
 class Route(NamedTuple):
-    """An address with a method, and what it needs: core, one license, read or write."""
+    """An address with a method, and the right that it requires: core, one license, read or write."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ ROUTES = [
     Route("POST", "generators/0/generate", "write", {"amount": 1}),
 ]  # fmt: skip
 
-#: For every caller, what each need is answered: None is let through, UNKNOWN as if there were no license.
+#: The refusal by kind of caller and required right: None for none, UNKNOWN as if there were no license.
 CALLERS: dict[str, dict[str, str | None]] = {
     "none": {"core": None, "one": MISSING, "read": MISSING, "write": MISSING},
     "only the key": {"core": MISSING, "one": MISSING, "read": MISSING, "write": MISSING},
@@ -160,7 +160,7 @@ def assert_unknown(reply: Reply, route: Route, key: str) -> None:
 
 
 def test_every_route_is_among_these() -> None:
-    """With the method that each has, and HEAD where there is one."""
+    """With all of their methods, including HEAD."""
     served = {
         (method, "/".join(word or "*" for word in address.words))
         for address in routes.ADDRESSES
@@ -186,7 +186,7 @@ def test_a_client_of_another_product_gets_the_answer_for_an_unknown_key(
     ]
     assert answers[0] == answers[1]
     assert program.counter(known) == 1
-    # So does the license of no product.
+    # Likewise a license without a product.
     assert program.get(core("validate", vendor.license()), headers=headers).status == 404
 
 
@@ -208,7 +208,7 @@ def test_a_wrong_method_of_a_management_address_needs_credentials_first(
 ) -> None:
     assert_denied(program.delete("licenses"), MISSING)
     assert vendor.delete("licenses").status == 405
-    # The core addresses are known to everybody.
+    # The core addresses are public.
     assert program.delete(core("activate", "K")).status == 405
 
 

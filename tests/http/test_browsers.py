@@ -1,4 +1,4 @@
-"""What browsers ask for: CORS on every address, and headers on every answer."""
+"""Browsers: CORS on all addresses, and security headers on all responses."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ EVIL = "https://evil.example"
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that a web site may manage."""
+    """A server that allows management calls from a web site."""
     origins = f"{SHOP},http://localhost:3000"
     with running(tmp_path_factory.mktemp("web") / "data", allowed_origins=origins, **NO_LIMITS) as server:
         yield server

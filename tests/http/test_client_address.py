@@ -1,4 +1,4 @@
-"""Whose address is remembered: the peer's, or what trusted proxies say."""
+"""Which client address is recorded: the peer's, or the one that trusted proxies report."""
 
 import socket
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PEER = "127.0.0.1"
 
 @pytest.fixture(scope="module")
 def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server behind proxies: on this machine, and in two networks."""
+    """A server behind proxies on this machine and in two networks."""
     proxies = f"{PEER}, 10.0.0.0/8, fd00::/8"
     with running(tmp_path_factory.mktemp("behind") / "data", trusted_proxies=proxies, **NO_LIMITS) as server:
         yield server
@@ -40,7 +40,7 @@ def address(server: RunningServer, key: str, *headers: tuple[str, str]) -> objec
     [
         (" 203.0.113.9 ", "203.0.113.9"),
         ("2001:0DB8:0:0::9", "2001:db8::9"),
-        # With a port, in brackets, in quotes, as some proxies write it.
+        # With a port, brackets or quotes, as some proxies write it.
         ("203.0.113.9:5678", "203.0.113.9"),
         ("[2001:db8::9]", "2001:db8::9"),
         ("[2001:db8::9]:443", "2001:db8::9"),
@@ -53,17 +53,17 @@ def address(server: RunningServer, key: str, *headers: tuple[str, str]) -> objec
         ("[2001:db8::9", PEER),
         ('"203.0.113.9', PEER),
         ("[]", PEER),
-        # Only the right-most address that is no proxy's can be believed.
+        # Only the right-most address that is not a proxy's can be trusted.
         ("1.1.1.1, 203.0.113.9", "203.0.113.9"),
         ("127.0.0.1, 203.0.113.9", "203.0.113.9"),
         # Proxies behind proxies.
         ("203.0.113.9, 10.1.2.3, 10.255.255.255", "203.0.113.9"),
         ("1.1.1.1, 203.0.113.9, 10.1.2.3, 127.0.0.1", "203.0.113.9"),
         ("2001:db8::9, fd12::1, 10.1.2.3", "2001:db8::9"),
-        # Nobody but proxies.
+        # Only proxies.
         ("10.1.2.3", "10.1.2.3"),
         ("10.1.2.3, 10.4.5.6", "10.1.2.3"),
-        # What is no address says nothing, nor does what stands before it.
+        # Anything but an address is ignored, along with everything before it.
         ("", PEER),
         ("unknown", PEER),
         ("203.0.113.9,", PEER),
@@ -145,7 +145,7 @@ def test_no_more_of_an_address_is_stored_than_the_setting_allows(
         assert {one for (one,) in found} == of_events
         (session,) = server.sql("SELECT ip_address FROM sessions")
         assert session[0] in of_events
-        # The log says who it was.
+        # The log contains the address.
         wait_until(lambda: "203.0.113.9" in server.log, "the address in the log")
 
 

@@ -1,4 +1,4 @@
-"""What goes over one connection: requests one after the other, ahead of their answers, or given up."""
+"""Requests on one connection: sequential, pipelined, or abandoned."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def connected(server: RunningServer) -> socket.socket:
 
 
 def replies(connection: socket.socket, count: int) -> list[Reply]:
-    """The next answers on the connection."""
+    """Read the next responses on the connection."""
     with connection.makefile("rb") as received:
         return [_next_reply(received) for _ in range(count)]
 
@@ -44,7 +44,7 @@ def test_requests_sent_ahead_are_answered_in_their_order_however_they_come(
     key = vendor.license()
     head = f"POST {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     bodies = [json.dumps({"label": f"{number}-{'x' * 200}"}) for number in range(150)]
-    # Together more than the headers of one request may be.
+    # Together larger than the limit for the headers of one request.
     rest = "".join(f"{head}Content-Length: {len(body)}\r\n\r\n{body}" for body in bodies).encode()
     with connected(server) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -119,13 +119,13 @@ def test_who_goes_away_while_waiting_is_not_decided_and_stops_no_other(
     for connection in stayed:
         assert replies(connection, 1)[0].status == 200
         connection.close()
-    # On PostgreSQL, who came first is being decided already.
+    # On PostgreSQL, the first one is already being processed.
     assert vendor.counter(key) == 5 if database == "sqlite" else vendor.counter(key) >= 5
     server.assert_consistent()
 
 
 def refused_activations(server: RunningServer) -> int:
-    """How many activations had no answer to write but that the server cannot carry them out."""
+    """Count the activations refused because the server could not carry them out."""
     return sum('"route":"activate","status":503' in line for line in server.log.splitlines())
 
 
@@ -152,7 +152,7 @@ def test_a_caller_that_hangs_up_is_no_error_in_the_log(
             if waits:
                 connection.recv(100)
             connection.close()
-    # Those come after them.
+    # These calls are processed after the activations.
     assert [program.get("/readyz").status for _ in range(3)] == [200] * 3
     log = server.log[before:]
     assert "Traceback" not in log
@@ -161,7 +161,7 @@ def test_a_caller_that_hangs_up_is_no_error_in_the_log(
 
 def test_requests_sent_ahead_are_kept_as_bytes(server: RunningServer) -> None:
     def memory() -> int:
-        """What the server has in memory, in KiB."""
+        """The server's memory, in KiB."""
         status = Path(f"/proc/{server.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
 
@@ -177,5 +177,5 @@ def test_requests_sent_ahead_are_kept_as_bytes(server: RunningServer) -> None:
         most = max(most, memory())
     for connection in opened:
         connection.close()
-    # As requests, they were 270 MiB.
+    # If all were parsed, they would take 270 MiB.
     assert most - before < 100 * 1024

@@ -1,4 +1,4 @@
-"""The counter as a caller sees it, and the events that its changes leave; test_model.py has the rules."""
+"""The counter as callers see it, and the events of its changes; test_model.py has the rules."""
 
 import pytest
 

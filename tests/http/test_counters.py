@@ -17,14 +17,14 @@ WARNING = "the search of the administration pages waits for the database"
 
 @pytest.fixture
 def own(database: str, tmp_path: Path) -> Iterator[RunningServer]:
-    """A server for one test."""
+    """A separate server for a test."""
     with running(tmp_path / "data", database, **NO_LIMITS) as own:
         yield own
     assert_clean(own)
 
 
 def validations(server: RunningServer) -> int:
-    """The number that is saved."""
+    """The saved number of validations."""
     rows = server.sql("SELECT sum(amount) FROM daily_counts WHERE name = 'license.validated'")
     return int(rows[0][0] or 0)
 
@@ -69,7 +69,7 @@ def test_refused_calls_of_programs_are_kept_with_their_reason_device_and_address
         for _ in range(2):
             program.post("activate", json_body=laptop | {"name": "Laptop"})
         assert program.post("validate", json_body=laptop).json["valid"] is False
-        # Neither says that a license exists and refuses a device.
+        # Neither reveals that a license exists and refuses a device.
         program.post("validate", json_body={"license_key": key})
         program.post("activate", json_body=laptop | {"license_key": a_key()})
     assert own.stop() == 0
@@ -118,7 +118,7 @@ def test_during_an_outage_one_warning_is_logged_and_counters_are_saved_afterward
                 vendor.validate(key)
             server.stop("fast")
             wait_until(lambda: WARNING in own.log, "the warning")
-            # Long enough for two more tries.
+            # Long enough for two more attempts.
             time.sleep(3.5)
             assert own.log.count(WARNING) == 1
             server.start()

@@ -1,4 +1,4 @@
-"""The parameters of create and update: what each takes, up to which bound, and what it leaves alone."""
+"""The parameters of create and update: allowed values, bounds, and fields that do not change."""
 
 import secrets
 from typing import Any
@@ -169,7 +169,7 @@ def test_a_changed_key_is_found_under_its_new_name_only(vendor: Client, program:
     assert license["licenseKey"] == f"{key}-new"
     assert program.validate(key).status == 404
     assert program.validate(f"{key}-new", token).status == 200
-    # The old name is free again.
+    # The old key is free again.
     assert vendor.license(license_key=key) == key
 
 

@@ -1,4 +1,4 @@
-"""The server makes the backups that its settings ask for."""
+"""The server makes backups according to its settings."""
 
 import json
 from pathlib import Path

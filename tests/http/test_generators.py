@@ -1,4 +1,4 @@
-"""Generators, and the licenses they make."""
+"""Generators and their licenses."""
 
 import re
 from typing import Any
@@ -26,7 +26,7 @@ MINIMAL: dict[str, Any] = {"name": "plain", "charset": "ABCDEFGH01234567", "chun
 
 
 def a_policy(**fields: Any) -> dict[str, Any]:
-    """A generator, as it is written."""
+    """The parameters of a generator."""
     return {
         "id": AN_ID,
         "name": "plain",
@@ -47,7 +47,7 @@ def a_policy(**fields: Any) -> dict[str, Any]:
 
 
 def new(vendor: Client, **fields: Any) -> str:
-    """Make a generator whose keys are known as a test's, and return its address."""
+    """Create a generator whose keys are recognizable as a test's; return its address."""
     body = {**MINIMAL, "prefix": "CANARY-", **fields}
     return f"generators/{vendor.post('generators', json_body=body).data['id']}"
 
@@ -223,7 +223,7 @@ def test_generate_refuses_what_create_refuses(vendor: Client) -> None:
 
 @pytest.mark.smoke
 def test_all_licenses_are_made_or_none(server: RunningServer, vendor: Client) -> None:
-    # Eight keys are all it can make.
+    # It can make only eight keys.
     path = new(vendor, charset="01", chunks=1, chunk_length=3, prefix=a_key())
     before = server.count("licenses")
     for amount in (9, 10_000):

@@ -16,9 +16,10 @@ from tests.server import NO_LIMITS, RunningServer, running
 DATABASES = ("sqlite",)
 
 _SPACE = 31 * 1024
-#: How often each request is sent: the system counts a process's time in hundredths of a second.
+#: How often each request is sent, because the system measures processor time in hundredths of a second.
 _TIMES = 20
-#: Seconds of processor time for one. An ordinary page takes 2 ms; what was quadratic took 5 s, hops 75 ms.
+#: The maximum processor time of one, in seconds. A normal page takes 2 ms; quadratic parsing took 5 s, hops
+#: 75 ms.
 _MOST = 0.025
 
 
@@ -74,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         data_dir, trusted_proxies=trusted, allowed_origins="https://shop.example", **NO_LIMITS
     ) as it:
         for _ in range(3):
-            # The pages are imported when they are asked for.
+            # Warm up: the pages are imported on the first request.
             raw(it, request("GET", "/admin/sign-in", "X-A: 1"))
         yield it
 
@@ -90,7 +91,7 @@ _JSON, _FORM, _PARTS = (
     "multipart/form-data; boundary=B",
 )
 _PART = b'--B\r\nContent-Disposition: form-data; name="a"'
-#: Bodies of 1 MiB, of which a stranger may send 64 KiB: their unit, and what stands around it.
+#: Bodies of 1 MiB, of which a stranger may send 64 KiB: the repeated unit, and its surroundings.
 BODIES = {
     "lists": (_JSON, b'{"a":[', b"[],", b"[]]}"),
     "deep lists": (_JSON, b'{"a":[', b"[" * 30 + b"]" * 30 + b",", b"[]]}"),
@@ -119,7 +120,7 @@ def test_no_body_of_a_stranger_takes_the_server_long(server: RunningServer, shap
     before = processor_time(server.pid)
     for _ in range(_TIMES):
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-            # What is refused before it is whole is answered nonetheless.
+            # A request refused before it is complete still gets a response.
             with suppress(ConnectionError):
                 connection.sendall(asked)
             status = int(connection.recv(64).split()[1])
@@ -128,7 +129,7 @@ def test_no_body_of_a_stranger_takes_the_server_long(server: RunningServer, shap
 
 
 def processor_time(pid: int) -> float:
-    """Seconds that the process has worked, in its own code and in the system's."""
+    """The processor time of the process in seconds, in user and system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
