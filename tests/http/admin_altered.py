@@ -1,5 +1,5 @@
-"""Keywright with one part altered, for tests of what is rare otherwise. As a program, it takes the name of an
-alteration and then the arguments of ``keywright``.
+"""Keywright with one part altered, for tests of rare conditions. As a program, it takes the name of an
+alteration, and then the arguments of ``keywright``.
 """
 
 import sys
@@ -48,8 +48,8 @@ def project_no_new_events() -> None:
 
 
 def count_when_told() -> None:
-    """Figures are old after five seconds, and counted only while there is a file ``may-count`` in the
-    working directory of the server.
+    """Let figures expire after five seconds, and count them only while a file ``may-count`` exists in the
+    server's working directory.
     """
     count, init = statistics.count_figures, statistics.RecentFigures.__init__
 

@@ -1,7 +1,7 @@
-"""A name server and a sender of webhooks, in a network of their own: the name's address changes with every
-question, as in DNS rebinding. Prints the problem of each attempt, and how many connections a receiver on this
-machine got, as JSON. Run by ``test_webhook_sending`` in namespaces of its own (unshare), as
-``python -m tests.http.rebinding FOLDER``.
+"""A name server and a sender of webhooks, in a separate network: the address of the name changes with each
+query, as in DNS rebinding. Prints the problem of each attempt, and the number of connections to a receiver on
+this machine, as JSON. ``test_webhook_sending`` runs it in separate namespaces (unshare), as ``python -m
+tests.http.rebinding FOLDER``.
 """
 
 import asyncio

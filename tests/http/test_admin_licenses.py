@@ -243,7 +243,7 @@ def test_a_site_that_takes_no_place_has_a_badge(server: RunningServer, bob: Visi
 
 
 def test_a_license_that_is_not_there_is_said(bob: Visitor) -> None:
-    # The last number is longer than any ID.
+    # The last one is too long for an ID.
     for number, noun in ((999_999_999, "license"), (10**20, "page")):
         assert f"There is no such {noun}" in said(bob.get(f"/licenses/{number}"))
 

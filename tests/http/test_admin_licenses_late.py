@@ -32,8 +32,8 @@ def bob_at(server: RunningServer) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
-    """Bob where a search is over after one step. Two licenses of product 1 that are sold are older than all
-    others of it, and one is newer; of product 2, the oldest is sold. Many others are sold, too.
+    """Bob at a server whose searches end after one step. Of product 1, two sold licenses are older than all
+    others, and one is newer; of product 2, the oldest is sold. Many other licenses are also sold.
     """
     program = admin_altered.altered(admin_altered.search_in_one_step)
     with running(tmp_path_factory.mktemp("hurried") / "data", program=program) as server:

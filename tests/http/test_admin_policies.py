@@ -249,7 +249,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
 
 
 def test_a_beginning_and_a_save_make_a_policy_of_the_product(ada: Visitor) -> None:
-    """From the product's page: the link, a key prefix, Save."""
+    """From the product's page: the link, a preset, Save."""
     product = a_product(ada, "pro", name="Lumen & Söhne")
     expected = {
         "perpetual": {"max_activations": 1},

@@ -56,7 +56,7 @@ def test_a_strangers_form_is_short(stranger: Visitor) -> None:
 def test_a_password_that_nobody_can_have_is_wrong(server: RunningServer, stranger: Visitor) -> None:
     answer = stranger.post("/sign-in", name="ada", password=PASSWORD + " " * 1025)
     assert (answer.status_code, title(answer)) == (403, "Sign in")
-    # Mistyped by a real user.
+    # A signed-in user can also send such a password.
     with Visitor(server) as bob:
         bob.sign_in("bob")
         fields = {"password": COSTLY, "new_password": "another password", "repeated": "another password"}

@@ -121,7 +121,7 @@ def test_only_those_who_may_change_licenses_undo(server: RunningServer, bob: Vis
     form = undo_form(bob.get(f"/licenses/{license.id}"))
     assert "Undo" not in said(carol.get(f"/licenses/{license.id}/history"))
     assert carol.post(form).status_code == 403
-    # Another user's change at the same moment is not affected.
+    # There are no changes at other moments.
     assert carol.get(f"/licenses/{license.id}/undo/99999999999999").status_code in (404, 405)
     assert bob.post(f"/licenses/{license.id}/undo/9999999999999").status_code == 404
 

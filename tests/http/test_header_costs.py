@@ -1,5 +1,5 @@
-"""However the headers or the body of a stranger's request are filled, reading them takes the server no time
-to speak of.
+"""Whatever the headers or the body of a stranger's request contain, parsing them takes the server little
+time.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What shops send: `POST /in/{shop}/{connection}`, from the bytes to the license."""
+"""Events from shops: `POST /in/{shop}/{connection}`, from the bytes to the license."""
 
 import secrets
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ PATH = "/in/generic/1"
 
 @pytest.fixture(scope="module")
 def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with a generic connection, 1, that sells "pro"."""
+    """A server with connection 1, a generic one that sells "pro"."""
     folder: Path = tmp_path_factory.mktemp("shops") / "data"
     with running(folder, database, **NO_LIMITS) as server:
         with server.storage() as storage:
@@ -68,7 +68,7 @@ def test_a_signed_sale_is_a_license_a_moment_later(shop: RunningServer, sender: 
 
 
 def test_a_wrong_signature_is_refused_before_anything_is_stored(shop: RunningServer, sender: Client) -> None:
-    """Also that of another body, and one that is old."""
+    """Also the signature of another body, and an old one."""
     body, before = a_paid_order("wrong", now()), shop.count("shop_events")
     signature, old = (signed(body, now() - timedelta(seconds=age), "msg_wrong") for age in (0, 310))
     wrong = ({"webhook-signature": "v1,AAAA"}, {"webhook-id": "another"}, {"webhook-timestamp": "1"})
@@ -93,7 +93,7 @@ def test_there_is_nothing_at_other_addresses(sender: Client, path: str) -> None:
 def test_a_connection_that_is_not_there_is_answered_like_a_wrong_signature(
     sender: Client, shop_name: str
 ) -> None:
-    """Number 1 is of the generic shop, 2 of WooCommerce, 9 of none; what is signed is for another one."""
+    """Connection 1 is generic, 2 is WooCommerce, 9 does not exist; the signatures are for another one."""
     body = a_paid_order("none", now())
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for headers, sent in ((signed(body, now(), "msg_none"), body), ({}, body), (form, b"webhook_id=7")):

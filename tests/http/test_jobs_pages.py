@@ -1,4 +1,4 @@
-"""The pages about jobs: order, progress and file."""
+"""The pages about jobs: orders, progress and files."""
 
 import csv
 import io
@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[
 
 
 def order(server: RunningServer, order: Order, total: int | None = None, name: str = "ada") -> int:
-    """The number of a job that Ada, or another user, has ordered."""
+    """Order a job as Ada, or another user; return its ID."""
     ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
     origin = Origin(f"user:{number}", "192.0.2.1", "")
     (job,) = decide(server, orders.start_command(order, total=total, **asked(by=number, origin=origin)))
@@ -103,7 +103,7 @@ def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: 
     (address,) = _MADE.findall(page)
     assert "3 licenses" in said(bob.get(unescape(address)))
     assert address == f"/licenses?job={number}"
-    # Exactly its own, whatever other licenses have the same product and order.
+    # Only its own licenses, even if others have the same product and order.
     again = ended(server, a_generation(2, product_id=71, order_id=90))
     assert "2 licenses" in said(bob.get(f"/licenses?job={again}"))
     assert not _MADE.findall(bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text)
@@ -116,7 +116,7 @@ def test_the_keys_that_a_job_made_are_downloaded_once_by_who_ordered_it(
     assert "Download 30 keys (CSV)" in said(ada.get(f"/jobs/{number}"))
     assert "Download" not in said(bob.get(f"/jobs/{number}"))
     assert bob.post(f"/jobs/{number}/keys", format="txt").status_code == 403
-    # What cannot be sent uses nothing up.
+    # A failed download does not count.
     form = f"csrf_token={ada.form_token}&format=txt"
     with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
         connection.sendall(
@@ -149,9 +149,8 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     assert limits == [(None,)]
     bob.post(f"/jobs/{changed}/take-back")
     assert "was taken back before" in said(bob.get(f"/jobs/{changed}"))
-    # To take back what was made deletes it: that is for administrators, and offered to nobody else.
-    # So is to take back what has taken something back, which may have restored what was deleted, and what an
-    # administrator has done.
+    # Undoing a generation deletes licenses, and is offered only to administrators. So is undoing an undo,
+    # which may have restored deleted licenses, and undoing an administrator's job.
     assert "Take this back: 40 licenses" in said(ada.get(f"/jobs/{made}"))
     for one in (made, number, ended(server, a_change("disable", search=wanted))):
         assert "Take this back" not in said(bob.get(f"/jobs/{one}"))
@@ -201,7 +200,7 @@ def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: 
     number = ended(server, Export(search=ALL))
     page = bob.get(f"/jobs/{number}").text
     assert "Download" in page
-    # Or else admin.js would send it once only.
+    # Otherwise, admin.js would send it only once.
     assert re.search(rf'<form [^>]*action="/admin/jobs/{number}/file" data-download>', page)
     answer = bob.post(f"/jobs/{number}/file")
     assert answer.status_code == 200
@@ -245,18 +244,18 @@ def test_one_goes_back_through_the_pages_of_jobs_as_one_came(server: RunningServ
     assert 'rel="prev"' not in back[1].text
     assert shown(ada.get(way(back[0], "next"))) == numbers[50:75]
     assert shown(ada.get("/jobs?before=1")) == numbers[:25]
-    # Those that are newer would not fill a page.
+    # The newer ones would not fill a page.
     assert shown(ada.get(f"/jobs?after={numbers[3]}")) == numbers[:25]
 
 
 def way(page: httpx.Response, rel: str) -> str:
-    """Where the list's link of this kind leads."""
+    """The target of the list's link of this kind."""
     (href,) = re.findall(rf'href="/admin([^"]*)" rel="{rel}"', page.text)
     return unescape(href)
 
 
 def shown(page: httpx.Response) -> list[int]:
-    """The numbers of the jobs that are listed."""
+    """The IDs of the listed jobs."""
     return [int(number) for number in re.findall(r'href="/admin/jobs/(\d+)"', page.text)]
 
 

@@ -1,4 +1,4 @@
-"""Jobs in real server processes: killed at any moment, several on one database, and told to stop."""
+"""Jobs in real server processes: killed at any moment, several on one database, and stopped."""
 
 import random
 import time
@@ -22,19 +22,19 @@ from tests.makers import create, create_policy
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
-#: A busy machine takes its time for every start.
+#: Starts are slow on a busy machine.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
 SECRET = "a secret of tests with 32 letters"
 LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, size(5_000, 10_000), 30
 KILLS = 4
 EXPIRY = datetime(2030, 1, 1, tzinfo=UTC)
-#: When it is killed, in seconds after a job has gone on.
+#: The latest time of a kill, in seconds after progress of a job.
 LATEST_KILL = 1.5
 
 
 class Vendor:
-    """Somebody who orders on the database of a server."""
+    """Orders jobs in the database of a server."""
 
     def __init__(self, storage: Storage, server: RunningServer) -> None:
         self.storage = storage
@@ -49,7 +49,7 @@ class Vendor:
         self.executor.execute([create_policy()])
 
     def order(self, *orders: Order) -> list[int]:
-        """The jobs' numbers."""
+        """Order jobs; return their IDs."""
         return [decide(self.executor, start(order)).id for order in orders]
 
     def jobs(self, numbers: Sequence[int]) -> list[Job]:
@@ -59,12 +59,12 @@ class Vendor:
         return all(job.finished_at for job in self.jobs(numbers))
 
     def wait_for_step(self, numbers: Sequence[int]) -> None:
-        """Until one of these has gone on, or all are over."""
+        """Wait until one of these jobs has progressed, or all have ended."""
         before = self.progress()
         wait_until(lambda: self.progress() > before or self.are_over(numbers), "a step")
 
     def wait_for_end(self, numbers: Sequence[int]) -> None:
-        """As long as they go on: how long that takes depends on the machine."""
+        """Wait as long as the jobs progress, however slow the machine is."""
         while not self.are_over(numbers):
             self.wait_for_step(numbers)
 
@@ -73,13 +73,15 @@ class Vendor:
         return sum(job.done for job in jobs)
 
     def events(self, name: str) -> list[int]:
-        """How often this happened to each license, by what the user ordered."""
+        """Count the events with this name per license that the user's jobs caused."""
         query = """SELECT count(*) FROM events WHERE name = ? AND actor = ? AND license_id > 0
                    GROUP BY license_id"""
         return [number for (number,) in self._server.sql(query, name, ACTOR)]
 
     def assert_once(self) -> None:
-        """Every license was extended once, and as many generated as were ordered; each with its event."""
+        """Check that each license was extended once, and as many were generated as ordered, each with its
+        event.
+        """
         later = int((EXPIRY + timedelta(days=DAYS)).timestamp())
         old = "SELECT DISTINCT expires_at FROM licenses WHERE id <= ?"
         assert self._server.sql(old, LICENSES) == [(later,)]
@@ -115,7 +117,7 @@ def test_everything_is_done_once_by_a_server_that_is_killed_again_and_again(
     killed_at_work = 0
     for _ in range(KILLS):
         vendor.wait_for_step(numbers)
-        # This is no wait for something: when it happens must have nothing to do with what goes on.
+        # Not a wait for a condition: the moment must be independent of the server's state.
         time.sleep(random.uniform(0, LATEST_KILL))
         killed_at_work += not vendor.are_over(numbers)
         server.kill()

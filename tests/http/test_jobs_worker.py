@@ -1,4 +1,4 @@
-"""The task that works on jobs, beside a desk of the test's own."""
+"""The task that works on jobs, with a desk of the test."""
 
 import asyncio
 import logging
@@ -48,13 +48,13 @@ _PATIENCE = 60.0
 
 
 class Troubled:
-    """A database that can be away, and whose commits can be of unknown fate."""
+    """A database that can be unavailable, and whose commits can have an unknown fate."""
 
     def __init__(self, inner: Storage, trouble: set[str]) -> None:
         self.inner = inner
         self.is_local = inner.is_local
         self.watch = inner.watch
-        #: Names of what is wrong now; shared with what is ``beside``.
+        #: The current faults, by name; shared with ``beside``.
         self.trouble = trouble
         self._writes = self.reads = 0
 
@@ -90,7 +90,7 @@ class Troubled:
 
 
 class House:
-    """A database, and another way to it."""
+    """A database, and a second storage for it."""
 
     def __init__(self, storage: Storage, other: Storage) -> None:
         self.troubled = Troubled(storage, set())
@@ -99,7 +99,7 @@ class House:
 
     @asynccontextmanager
     async def open(self, keep_addresses_days: int = 0) -> AsyncIterator[tuple[Desk, JobRunner]]:
-        """Somebody works on jobs there."""
+        """Run the task that works on jobs."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
         try:
@@ -116,12 +116,12 @@ class House:
         return found
 
     async def ended(self, job_id: int) -> Job:
-        """The job, at its end."""
+        """Wait until the job has ended, and return it."""
         await until(lambda: self.job(job_id).finished_at, f"the end of job {job_id}")
         return self.job(job_id)
 
     def limits(self) -> set[int | None]:
-        """Those of the licenses that were there from the beginning."""
+        """The limits of the licenses that existed from the beginning."""
         return {one.times_activated_max for one in self.licenses() if one.key.startswith("KEY-")}
 
     def licenses(self) -> list[License]:
@@ -130,7 +130,7 @@ class House:
 
 
 def a_moment_ago() -> datetime:
-    """What ended then is not forgotten yet."""
+    """A time so recent that jobs that ended then are not purged yet."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -214,7 +214,7 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
     async with house.open():
         await until(lambda: house.job(generation.id).done, "a step")
         house.troubled.trouble.add("away")
-        # A step that had begun before is over then.
+        # By then, a step that had begun before has ended.
         await until(lambda: "noticed" in house.troubled.trouble, "a step that fails")
         before = house.job(generation.id)
         await asyncio.sleep(work_queue._INTERVAL)
@@ -269,7 +269,7 @@ async def test_jobs_are_forgotten_after_a_season_and_their_files_after_a_day(hou
         run_job(house.executor, house.storage, a_change("disable"), now=moment)
         for moment in (recently - timedelta(hours=2), recently)
     )
-    # Long ago, as the server sees it.
+    # For the server, this is long ago.
     with_file = run_job(house.executor, house.storage, Export(search=ALL), now=NOW)
     kept = decide(house.executor, start(Export(search=ALL)))
     async with house.open() as (_, work):
@@ -303,7 +303,7 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
     async with house.open() as (_, work):
         work._cleaning.cancel()
         monkeypatch.setattr(asyncio, "sleep", noted)
-        # A processor that does nothing else, however busy this one is.
+        # Simulate an idle processor, even on a busy machine.
         monkeypatch.setattr(job_runner, "process_time", lambda: 0.0)
         monkeypatch.setattr(Desk, "waiting", 0)
         await work._pause(0.02)
@@ -316,7 +316,7 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
 
 
 def addresses(house: House) -> list[str]:
-    """Where the first license was activated from, and where all events came from."""
+    """The address of the first license's activation, and the addresses of all events."""
     with house.storage.read() as tx:
         happened = event_store.list_events(tx, 1, limit=99)
     (found,) = house.executor.query([validate("KEY-1")])
@@ -331,7 +331,7 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
     async with house.open(keep_addresses_days=days) as (_, work):
         await work._address_clean_up.delete_some(a_moment_ago())
         await until(lambda: days == 0 or work._address_clean_up._pauses_until, "its end")
-    # All of that was in January 2026.
+    # All of these are from January 2026.
     assert set(addresses(house)) == {""} if days == 1 else "" not in addresses(house)
 
 
@@ -357,7 +357,7 @@ async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_
         while house.job(job.id).finished_at is None:
             assert (await desk.execute(activate("elsewhere"))).license.key == "elsewhere"
     assert (house.job(job.id).state, house.job(job.id).done) == (JobState.DONE, 120)
-    # The license with number 60 is in the third step: 25, 12, 6, 3, and at last one at a time.
+    # License 60 is in the third step: 25, 12, 6, 3, and finally one at a time.
     assert sizes[:2] == [25, 25]
     assert 1 in sizes
     assert max(sizes[-3:]) > 1
@@ -385,7 +385,7 @@ async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sent
 def slow_steps(
     house: House, monkeypatch: pytest.MonkeyPatch, is_slow: Callable[[list[int]], bool]
 ) -> list[int]:
-    """Let the database take very long for steps with such licenses; returns how many each step has."""
+    """Make steps with these licenses very slow; return the sizes of the steps."""
     elsewhere = decide(house.executor, create("elsewhere")).license.id
     monkeypatch.setattr(work_queue, "_INTERVAL", 0.05)
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))

@@ -1,4 +1,4 @@
-"""A server forgets old events by itself."""
+"""A server purges old events automatically."""
 
 import sqlite3
 from contextlib import closing
@@ -10,7 +10,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 
 def is_followed(server: RunningServer) -> bool:
-    """Whether every event has been, and those are counted that were there before."""
+    """Whether all events are projected, including those from before the projection began."""
     [(newest,)] = server.sql("SELECT max(id) FROM events")
     at = {str(name): int(number) for name, number in server.sql("SELECT name, last_id FROM checkpoints")}
     return (

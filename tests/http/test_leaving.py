@@ -1,4 +1,4 @@
-"""The end of a server: whoever has come by then is answered, and proxies hear of it in time."""
+"""Graceful shutdown: calls received so far get responses, and proxies are notified in time."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ from tests.makers import create
 from tests.server import RunningServer, running, wait_until
 
 DATABASES = ("sqlite",)
-#: Longer than any test waits.
+#: Longer than any test takes, in seconds.
 FOR_EVER = 60
 UNDONE = "The service is not available right now. Please try again."
 UNKNOWN = "It is not known whether the request was carried out. Please look, or try again."
@@ -46,20 +46,20 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 
 @contextmanager
 def leaving(data_dir: Path, database: str = "sqlite", **settings: Any) -> Iterator[RunningServer]:
-    """A server that has been told to stop, and does not do so for as long as the block runs."""
+    """A server that is shutting down, but does not end during the block."""
     with running(data_dir, database, drain_seconds=FOR_EVER, **settings) as server:
         try:
             server.signal(signal.SIGTERM)
             wait_until(lambda: is_leaving(server), "it to leave")
             yield server
         finally:
-            # Who waits at a terminal does not want to wait.
+            # An interactive user does not want to wait.
             server.signal(signal.SIGINT)
             assert server.wait() == 0
 
 
 def is_leaving(server: RunningServer) -> bool:
-    """Whether each of its processes says so, as far as ten calls can tell."""
+    """Whether ten calls, and so probably each process, report the shutdown."""
     for _ in range(10):
         with Client(server) as client:
             if client.get("/readyz").status != 503:
@@ -74,7 +74,7 @@ def test_a_server_that_is_about_to_stop_says_so_and_goes_on_serving(tmp_path: Pa
         assert (alive.status, alive.header("connection")) == (200, "close")
         key = vendor.license()
         assert [vendor.activate(key).data["timesActivated"] for _ in range(5)] == [1, 2, 3, 4, 5]
-        # Told once more, it does not hurry.
+        # A second signal does not speed it up.
         server.signal(signal.SIGTERM)
         assert vendor.counter(key) == 5
     assert "told to stop; serving for another 60 s" in server.log
@@ -96,7 +96,7 @@ def test_workers_leave_together_and_their_parent_takes_nobody(tmp_path: Path) ->
 
 
 def listening(process: psutil.Process) -> int:
-    """On how many addresses the process takes connections."""
+    """The number of addresses that the process listens on."""
     return sum(one.status == psutil.CONN_LISTEN for one in process.net_connections("inet"))
 
 
@@ -115,7 +115,7 @@ def answer(connection: socket.socket) -> Reply:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers 200, and nothing else."""
+    """An application that always responds with 200."""
     if scope["type"] == "lifespan":
         for moment in ("startup", "shutdown"):
             await receive()
@@ -126,7 +126,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 class Ending:
-    """A server in this process, on ``sockets``, that is ended between two turns of the event loop."""
+    """A server in this process, on ``sockets``, that is shut down between two turns of the event loop."""
 
     def __init__(self, app: Any = application, grace: int = FOR_EVER) -> None:
         http: Any = partial(protocol.Protocol, write_error=write_error)
@@ -146,21 +146,21 @@ class Ending:
         await how(self.server, self.sockets)
 
     def connect(self, *pieces: bytes) -> socket.socket:
-        """A connection over which this was sent; no turn of the event loop later."""
+        """Open a connection and send this, without a turn of the event loop."""
         connection = socket.create_connection(self.address, timeout=30)
         for piece in pieces:
             connection.sendall(piece)
         return connection
 
     def give_up(self) -> None:
-        """Close what is still open: uvloop would wait for it for ever."""
+        """Close open connections: uvloop would wait for them forever."""
         for listener in getattr(self.server, "servers", ()):
             listener.close()
         for connection in list(self.server.server_state.connections):
             connection.transport.abort()
 
     async def let_in(self, count: int) -> None:
-        """Until the server has that many connections."""
+        """Wait until the server has this many connections."""
         while len(self.server.server_state.connections) < count:
             await asyncio.sleep(0)
 
@@ -285,7 +285,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
         run(scenario, app=create_app(settings, storage), grace=1)
         with storage.read() as tx:
             found = license_store.find_licenses(tx, ["KEY-1", "KEY-2"])
-        # The other was writing all the time.
+        # The other call was writing the whole time.
         assert [found[key].times_activated for key in ("KEY-1", "KEY-2")] == [1, 0]
 
 
@@ -310,7 +310,7 @@ def test_a_delayed_refusal_is_sent_when_the_server_stops(
 
 
 async def start_up_work_is_done(desk: Desk) -> None:
-    """Return when no change was being decided at thirty looks in a row."""
+    """Wait until thirty checks in a row found no change in progress."""
     quiet = 0
     while quiet < 30:
         quiet = 0 if desk._changes._is_awake else quiet + 1

@@ -23,7 +23,9 @@ PATH = "/signing-keys/license-files"
 
 
 def sell(ada: Visitor) -> None:
-    """Three licenses of product 57: with a device and an owner who has an address, with neither, disabled."""
+    """Create three licenses of product 57: with a device and an owner with an address; with neither;
+    disabled.
+    """
     decide(ada.server, create_product(57))
     make_customer(ada.server, "fay@example.com", id=5701, name="Fay")
     about: tuple[dict[str, Any], ...] = ({"customer_id": 5701}, {}, {"status": Status.DISABLED})
@@ -34,7 +36,7 @@ def sell(ada: Visitor) -> None:
 
 
 def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
-    """The confirmation has what it would do; pressed twice, there is one job; its file has what it made."""
+    """The confirmation shows a preview; pressing twice starts one job; its file contains what it made."""
     sell(ada)
     assert "License files for all" in said(ada.get("/signing-keys"))
     assert title(ada.get(PATH)) == "License files for all"
@@ -68,7 +70,7 @@ def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
 
 
 def test_files_are_counted_and_ordered_over_v3(tmp_path: Path) -> None:
-    """With an API key of one product, for that one alone."""
+    """With an API key for one product, only for that product."""
     with open_app(tmp_path) as app:
         for number in (17, 18):
             assert app.ask("POST", "/products", {"id": number, "name": f"P{number}"}).status == 201

@@ -1,4 +1,4 @@
-"""Lists: whole and streamed, or page by page; filtered; empty."""
+"""Lists: complete and streamed, or paged; filtered; empty."""
 
 import json
 import re
@@ -26,21 +26,21 @@ MANY = 2345
 
 @pytest.fixture(scope="module")
 def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of its own: what it lists is all there is."""
+    """A separate server, because these tests check complete lists."""
     with running(tmp_path_factory.mktemp("shop") / "data", database, **NO_LIMITS) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def empty(shop: RunningServer) -> dict[str, Reply]:
-    """What the lists say before there is anything."""
+    """The responses of the lists before anything exists."""
     with Client(shop, shop.api_key()) as client:
         asked = ("licenses", "licenses?page=1", "licenses?page=3&per_page=5", "generators")
         return {path: client.get(path) for path in asked}
 
 
 class Keeper(Client):
-    """Who knows in what order the licenses were made; their numbers may have gaps."""
+    """Knows the order of the licenses, whose IDs may have gaps."""
 
     def __init__(self, shop: RunningServer, credentials: tuple[str, str]) -> None:
         super().__init__(shop, credentials)
@@ -52,13 +52,13 @@ class Keeper(Client):
             self._made[one["id"]] = len(self._made) + 1
 
     def listed(self, reply: Reply) -> list[int]:
-        """The licenses in the reply, as first, second, third …"""
+        """The licenses in the response, by position: 1 is the first created, and so on."""
         return [self._made[one["id"]] for one in reply.data]
 
 
 @pytest.fixture(scope="module")
 def keeper(shop: RunningServer, empty: dict[str, Reply]) -> Iterator[Keeper]:
-    """The API key of a shop with very many licenses: of product 1, and the last 100 of product 2."""
+    """The API key for very many licenses: of product 1, and the last 100 of product 2."""
     with Keeper(shop, shop.api_key()) as client:
         path = f"{new(client)}/generate"
         client.make(path, amount=MANY - 100, product_id=1, status="sold")
@@ -77,7 +77,7 @@ def test_without_parameters_all_licenses_are_listed_oldest_first(keeper: Keeper)
     assert keeper.listed(reply) == list(range(1, MANY + 1))
     assert len({one["licenseKey"] for one in reply.data}) == MANY
     assert_common_headers(reply)
-    # Streamed: nobody has the whole of it at once, so nobody knows how long it will be.
+    # Streamed, so the length is not known in advance.
     assert reply.header("content-length") is None
 
 
@@ -96,7 +96,7 @@ def test_every_license_of_a_list_has_its_activations(shop: RunningServer, keeper
 
 
 def test_other_calls_are_answered_while_a_list_is_read_slowly(shop: RunningServer, keeper: Keeper) -> None:
-    # A response that is not read fills its socket; the server must not care.
+    # An unread response fills its socket, which must not block the server.
     with Client(shop, keeper.credentials) as slow, Client(shop) as program:
         connection = slow._opened()
         credentials = urlencode(in_query(keeper.credentials or ("", "")))

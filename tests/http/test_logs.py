@@ -1,4 +1,4 @@
-"""What the log says of a request: one line, enough to find it again, and no secret."""
+"""The log of requests: one line each, enough to identify it, and no secret."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from tests.server import RunningServer, environment, running, wait_until
 
 @pytest.fixture
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose log nobody else writes to."""
+    """A server with its own log."""
     with running(tmp_path_factory.mktemp("logged") / "data") as server:
         yield server
 
@@ -148,7 +148,7 @@ def test_no_secret_is_in_the_log(logged: RunningServer) -> None:
         program.get("x" * 9000 + key)
         program.get("licenses", headers={"X": key * 3000, **headers})
         vendor.post("licenses", body=f'{{"license_key": "{key}'.encode())
-        # It is refused while it is sent.
+        # It is refused while it is being sent.
         with Client(logged, credentials) as other, suppress(BrokenPipeError, ConnectionResetError):
             other.post("licenses", body=key.encode() * 100_000)
         vendor.put(license_path(key), json_body={"license_key": a_key(), "expires_at": token})
@@ -173,7 +173,7 @@ def test_other_levels_and_formats_show_no_secret_either(tmp_path: Path, format: 
 
 
 def every_line(log: str) -> list[dict[str, Any]]:
-    """All that was written, which is one JSON object a line."""
+    """Parse the whole log: one JSON object per line."""
     return [json.loads(line) for line in log.splitlines()]
 
 
@@ -185,7 +185,7 @@ def test_good_calls_are_no_line_by_default(tmp_path: Path) -> None:
             good = [program.activate(key), program.validate(key), vendor.get(license_path(key))]
             assert [one.status for one in (*good, program.get("/readyz"))] == [200] * 4
             assert program.validate("UNKNOWN").status == 404
-            # What comes last is a mistake of the vendor's, which has a line.
+            # The last call is a vendor's error, which is logged.
             assert vendor.get(license_path("UNKNOWN")).status == 404
             wait_until(lambda: lines(server), "the line of the mistake")
             (line,) = every_line(server.log)[before:]

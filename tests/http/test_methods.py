@@ -1,4 +1,4 @@
-"""What each method may do: twins, refusals that say what is allowed, and calls that must change nothing."""
+"""Methods: equivalents, refusals with the allowed methods, and calls that must change nothing."""
 
 from itertools import product
 from typing import Any
@@ -23,7 +23,7 @@ DATABASES = ("sqlite",)
 
 NO_ROUTE = "No route was found matching the URL and request method."
 
-#: Every address, and what its Allow says.
+#: All addresses, and their Allow header.
 ADDRESSES = {
     "licenses/activate/{key}": {"GET", "POST", "OPTIONS"},
     "licenses/deactivate/{key}": {"GET", "POST", "OPTIONS"},
@@ -56,8 +56,8 @@ def test_wrong_methods_are_refused_and_told_what_is_allowed(vendor: Client, path
 
 
 def with_places(vendor: Client, call: str) -> tuple[str, str]:
-    """The key of a license with a place that is taken and one that was given up, and the token of that which
-    the call can change.
+    """The key of a license with an active and a deactivated place, and the token of the place that the call
+    can change.
     """
     key = vendor.license(times_activated_max=5)
     active, ended = vendor.activated(key), vendor.activated(key)
@@ -114,7 +114,7 @@ def test_a_prefetch_changes_nothing(
     sentence = "A prefetch must not change anything. Send an ordinary request."
     assert_refused(reply, sentence, code="rest_forbidden", status=403)
     assert vendor.get(license_path(key)).body == before
-    # An address that was prefetched can be asked for in earnest.
+    # A prefetched address can be requested normally.
     assert program.get(core(call, key), query=query).status == 200
 
 
@@ -150,7 +150,7 @@ def test_what_is_no_method_is_no_http(server: RunningServer, method: bytes) -> N
 
 
 def meaning(method: Any, where: str) -> dict[str, Any]:
-    """What a POST says that means this method."""
+    """The ways in which a POST can override the method."""
     if where == "header":
         return {"headers": {"X-HTTP-Method-Override": method}}
     return {where: {"_method": method}}
@@ -183,7 +183,7 @@ def test_the_method_in_a_body_is_no_field(vendor: Client) -> None:
     ("where", "method"),
     [
         *product(WHERE, ["GET", "HEAD", "OPTIONS", "TRACE", "", "DELETE,POST"]),
-        # No header is written so.
+        # Not possible in a header.
         *product(WHERE[1:], [" DELETE", "DELETÉ"]),
         *(("json_body", method) for method in (["DELETE"], {"a": "DELETE"}, 7, None, True)),
     ],

@@ -1,4 +1,4 @@
-"""The metrics tell what happened, at an address of their own; dashboard and rules ask for nothing else."""
+"""The metrics, at a separate address; dashboard and alerting rules use only existing ones."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield started
 
 
-#: The metrics that only a PostgreSQL database has.
+#: The metrics that exist only with PostgreSQL.
 OF_SERVERS = {
     *("keywright_database_connections", "keywright_replica_aside", "keywright_replica_lag_seconds"),
     "keywright_clock_difference_seconds",
@@ -48,10 +48,10 @@ OF_SERVERS = {
 
 
 def scrape(server: RunningServer) -> dict[tuple[str, str], float]:
-    """The samples, by name and labels."""
+    """Scrape the samples, by name and labels."""
     (address,) = _ADDRESS.findall(server.log)
     found = {}
-    # Without reading the certificates of the world, which takes 20 ms each time.
+    # Without loading the CA certificates, which takes 20 ms each time.
     answer = httpx.get(f"http://{address}", verify=False)  # noqa: S501
     for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:
@@ -92,7 +92,7 @@ def names_in(text: str) -> set[str]:
 def test_the_dashboard_and_the_rules_ask_for_metrics_that_there_are(file: str, server: RunningServer) -> None:
     text = (DEPLOY / file).read_text()
     there = {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in scrape(server)} | OF_SERVERS
-    # Without an endpoint, for example, there is none that waits.
+    # Some gauges have no samples, for example without an endpoint.
     there |= {f"keywright_{name}" for name in _GAUGES}
     assert names_in(text)
     assert names_in(text) - there == set()
@@ -131,7 +131,7 @@ def test_a_database_that_is_away_is_a_metric(tmp_path: Path) -> None:
 
 
 def test_connections_and_a_replica_that_is_set_aside_are_metrics(tmp_path: Path) -> None:
-    # A primary is no replica: it is set aside with the first question.
+    # A primary is not a replica: it is taken out of use with the first query.
     with (
         a_postgres_url(empty=True) as url,
         measured(tmp_path, database_url=url, read_database_url=url) as server,

@@ -1,5 +1,5 @@
-"""A shop moves in beside a running server: programs get the answers that the plugin gave, with the counters
-corrected, and its API keys work.
+"""A shop is imported while a server runs: programs get the plugin's responses, with corrected counters, and
+the shop's API keys work.
 """
 
 import json
@@ -31,8 +31,8 @@ def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
 
 
 def as_here(old: dict[str, Any]) -> dict[str, Any]:
-    """What the plugin answered, as the contract of v2 says it: counters are numbers of active records, and a
-    license that was never changed was updated when it was created.
+    """Adapt the plugin's response to the contract of v2: counters are the numbers of active records, and the
+    update time of an unchanged license is its creation time.
     """
     active = sum(one["deactivated_at"] is None for one in old["activationData"])
     limit = old["timesActivatedMax"] or None

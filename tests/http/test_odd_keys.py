@@ -1,4 +1,4 @@
-"""Any character may stand in a key; an address is decoded exactly once."""
+"""Keys may contain any character; addresses are decoded exactly once."""
 
 from urllib.parse import quote, unquote
 

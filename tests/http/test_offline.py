@@ -1,4 +1,4 @@
-"""The page for machines without a network: what a program shows goes in, and its license file comes out."""
+"""The page for machines without a network: it converts a program's request to a license file."""
 
 import base64
 import hashlib
@@ -28,7 +28,7 @@ DEVICE = "device-without-a-network"
 
 
 def request_of(key: str, **members: Any) -> str:
-    """What a program shows."""
+    """The request that a program shows."""
     asked = json.dumps({"license_key": key, "fingerprint": DEVICE, "name": "Studio", **members})
     return "keywright-request:" + base64.urlsafe_b64encode(asked.encode()).rstrip(b"=").decode()
 
@@ -36,7 +36,7 @@ def request_of(key: str, **members: Any) -> str:
 def send(server: RunningServer, text: str, **fields: str) -> httpx.Response:
     form = urlencode({"request": text, **fields})
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    # Without reading the certificates of the world, which takes 20 ms each time.
+    # Without loading the CA certificates, which takes 20 ms each time.
     url = f"{server.base_url}/offline"
     return httpx.post(url, content=form, headers=headers, timeout=60, verify=False)  # noqa: S501
 
@@ -62,7 +62,7 @@ def test_a_request_that_is_pasted_gives_the_file_of_its_device(server: RunningSe
     assert claims["activation"]["fingerprint"] == DEVICE
     assert (claims["valid"], claims["license"]["activations"]) == (True, 1)
     assert claims["sub"] == f"license:{license.id}"
-    # It has its place: the same request takes no other one.
+    # The device has its place: repeating the request takes no other.
     saved = send(server, text, download="yes")
     assert saved.headers["content-type"] == "text/plain; charset=utf-8"
     assert saved.headers["content-disposition"] == 'attachment; filename="license.txt"'
@@ -81,7 +81,7 @@ def test_a_license_that_cannot_be_kept_takes_no_place(server: RunningServer) -> 
 
 
 def test_the_page_speaks_the_language_of_the_customer(server: RunningServer) -> None:
-    """That of the portal, from which the customer comes, else that of the browser."""
+    """That of the portal, if the customer comes from there, else that of the browser."""
     for chosen, language, title in (
         ("", "de-AT", "Lizenzdatei für einen Computer ohne Internet"),
         ("", "xx", "License file for a computer without internet"),
@@ -156,6 +156,6 @@ def test_keys_cannot_be_tried_faster_than_over_v3(tmp_path: Path) -> None:
         assert (answers[0], answers[-1]) == (404, 429)
         refused = send(server, request_of("NO-KEY-9"))
         assert re.fullmatch(r"Too many attempts. Please try again in \d+ seconds?\.", error_of(refused))
-        # It is one limit for all of them.
+        # They share one limit.
         body = {"license_key": "NO-KEY"}
         assert httpx.post(f"{server.base_url}/v3/validate", json=body).status_code == 429

@@ -1,6 +1,4 @@
-"""How much work a page is, in calls of functions of Keywright and its templates: they do not depend on the
-machine.
-"""
+"""The cost of pages, in function calls of Keywright and its templates, which do not depend on the machine."""
 
 import asyncio
 import sys
@@ -66,7 +64,7 @@ def test_a_list_of_50_licenses_makes_at_most_3000_calls(
         headers = {"Cookie": f"keywright={TOKEN}", "Accept-Language": language}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             for _ in range(2):
-                # The first reads the templates and the catalog.
+                # Warm up: the first request loads the templates and the catalog.
                 answer = await client.get("/admin/licenses", headers=headers)
                 assert (answer.status_code, answer.text.count('name="id"')) == (200, _LICENSES)
         await said.put({"type": "lifespan.shutdown"})

@@ -1,4 +1,4 @@
-"""What every page for people says to the browser, whoever asks for it and whatever it is about."""
+"""The headers of all HTML pages, for all callers."""
 
 from tests.http.asking import Client, Reply
 

@@ -1,4 +1,4 @@
-"""Where parameters come from: query, form, multipart, JSON; the body wins; what is unknown is ignored."""
+"""Sources of parameters: query, form, multipart, JSON; the body has precedence; unknown ones are ignored."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_a_body_that_does_not_say_what_it_is_counts_for_a_post_only(vendor: Clie
         assert vendor.ask(method, path, body=b"{").status == 200
 
 
-#: What a lost token would look like.
+#: Values that resemble a missing token.
 LISTS = [
     {"query": "token[]={token}"},
     {"query": "token%5B%5D={token}"},
@@ -110,7 +110,7 @@ def test_a_token_that_comes_as_a_list_or_twice_is_refused(
 
 
 def filled(way: dict[str, Any], token: str) -> dict[str, Any]:
-    """The way to send, with a token in it."""
+    """Insert a token into the parameters."""
     (name, value) = next(iter(way.items()))
     if name == "json":
         return {"body": value.replace("{token}", token).encode(), "headers": JSON}

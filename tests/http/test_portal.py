@@ -1,5 +1,5 @@
-"""The customer's portal over HTTP: what a license key alone opens and what needs the mail; one answer for
-every address; links that are good once.
+"""The customers' portal over HTTP: what a license key alone allows, and what needs a mail; the same response
+for all addresses; links that are valid once.
 """
 
 import json
@@ -32,7 +32,7 @@ from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
-#: A key that no log may have.
+#: A key that no log may contain.
 KEY = "PORTAL-CANARY-KEY-1"
 TERMS = {"max_activations": 3, "portal_removals": {"count": 1, "per_days": 30}}
 
@@ -79,7 +79,7 @@ def device_of(server: RunningServer, license_id: int) -> int:
     return int(number)
 
 
-#: Every right: its method and path, and whether a license key alone, a session and a stranger have it.
+#: All rights: method and path, and whether a license key alone, a session and a stranger have it.
 _LICENSE = "/licenses/{license}"
 RIGHTS: dict[str, tuple[str, str, bool, bool]] = {
     "see the license of the key": ("GET", "/license", True, False),
@@ -173,7 +173,7 @@ def test_the_portal_and_the_page_show_until_when_a_freed_device_may_run(
 
 
 def freed_by(server: RunningServer, license_id: int) -> str:
-    """Who has freed the only device that was."""
+    """The actor who freed the only device."""
     query = "SELECT actor FROM events WHERE license_id = ? AND name = 'license.deactivated'"
     [(actor,)] = server.sql(query, license_id)
     return str(actor)
@@ -252,7 +252,7 @@ def test_a_new_key_leaves_the_devices_and_ends_what_was_begun_with_the_old_one(
 
 
 def without_token(answer: httpx.Response, email: str) -> bytes:
-    """The bytes of a page, but for the browser's own token and the address that was typed."""
+    """The bytes of a page, except the browser's token and the typed address."""
     page = re.sub(rb'name="csrf_token" value="[0-9a-f]+"', b"", answer.content)
     return page.replace(email.encode(), b"")
 
@@ -270,7 +270,7 @@ def test_every_address_gets_the_same_bytes(server: RunningServer, path: str, fie
                 visitor.post("/sign-in", email=email)
             answer = visitor.post(path, email=email, **fields)
         headers = {
-            # What the browser has asked for is random.
+            # The IDs of the browser's sign-ins are random.
             name: re.sub(r"sign-in=[0-9.]+", "", value)
             for name, value in answer.headers.items()
             if name not in ("date", "content-length")
@@ -383,9 +383,9 @@ def test_who_is_at_every_limit_keeps_the_owner_of_an_address_out_of_nothing(tmp_
             for path in ("sign-in", "sign-in/code", "lost-keys", forged):
                 while stranger.http.post(f"/portal/{path}", data=fields).status_code != 429:
                     pass
-            # With any browser, and the link of a mail, whoever has asked for it.
+            # With any browser, and a link from a mail, whoever requested it.
             assert other.post(link).status_code == 303
-            # And with a browser that the owner has used before; strangers cannot make its mark.
+            # And with a browser that the owner has used before; strangers cannot forge its cookie.
             owner.sign_in(email, number)
             mark = owner.http.cookies["keywright-customer"]
             for made_up in (mark[:-1] + "g", f"{number + 1}{mark[mark.index('.') :]}", "\u0661." + mark):
@@ -575,7 +575,7 @@ def test_an_administrator_erases_a_customer_who_has_asked_for_it(
     assert "All that identified the customer is erased." in page
     assert "Gone Soon" not in page.partition("Timeline")[0]
     assert server.sql("SELECT label FROM activations WHERE license_id = ?", license) == [(None,)]
-    # Others of the same server may have asked, too.
+    # Other tests on the same server may also have made requests.
     assert "Gone Soon" not in said(ada.get("/portal"))
 
 

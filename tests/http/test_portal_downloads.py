@@ -1,4 +1,4 @@
-"""In the portal, customers download what their licenses cover, and make and end update tokens."""
+"""In the portal, customers download what their licenses cover, and create and revoke update tokens."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_the_system_is_that_of_the_browser() -> None:
 
 
 class Shop:
-    """A product with releases, and Ann, who has licenses of it."""
+    """A product with releases, and Ann, who owns licenses of it."""
 
     def __init__(self, server: RunningServer) -> None:
         self.server = server

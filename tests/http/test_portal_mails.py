@@ -1,4 +1,4 @@
-"""A customer signs in with what a real mail server was given; a stranger's address gets no mail."""
+"""A customer signs in with a mail sent to a real mail server; a stranger's address gets no mail."""
 
 import re
 from email.message import EmailMessage
@@ -41,7 +41,7 @@ def test_a_customer_signs_in_with_the_mail(tmp_path: Path, database: str) -> Non
         assert answer.headers["location"] == "/portal"
         assert "Dora" in visitor.get("/account").text
         visitor.post("/account/mail-keys")
-        # That for the stranger's address had nobody to go to.
+        # The mail for the stranger's address had no recipient.
         expected = ["dropped", "sent", "sent", "sent"]
         wait_until(lambda: [state for state, _ in states(server)] == expected, "the keys")
     assert mailbox.recipients == ["dora@example.com"] * 3

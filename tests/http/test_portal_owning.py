@@ -1,4 +1,4 @@
-"""In the portal, customers add licenses with their keys, hand them on, take them over, and end leases."""
+"""In the portal, customers claim licenses with their keys, transfer and accept them, and end leases."""
 
 import json
 from collections.abc import Iterator
@@ -197,7 +197,7 @@ def test_an_old_owner_can_do_nothing_any_more(
     expected |= {"offline": 409, "key, typed now": 403, "key, typed before": False}
     assert {one: answer for one, answer in answers.items() if answer != expected[one]} == {}
     assert everything_of(server, number) == before
-    # A kept answer is good until its end.
+    # A cached answer is valid until it expires.
     claims = read_claims(server, kept)
     assert (claims["valid"], claims["exp"] > claims["iat"]) == (True, True)
     assert key_of(ben, number) != OLD
@@ -209,7 +209,7 @@ METER = {"limit": 9, "per": "license", "overage": "refuse"}
 
 
 def try_programs(program: httpx.Client, lease: str, token: str) -> dict[str, Any]:
-    """What programs with the old key get: the code over v3, the status over v2."""
+    """Call with the old key; return the code over v3 and the status over v2."""
     v3 = {
         "activate": {},
         "activate another": {"fingerprint": "another-device"},
@@ -234,7 +234,7 @@ def try_programs(program: httpx.Client, lease: str, token: str) -> dict[str, Any
 def try_portal(
     server: RunningServer, ann: PortalVisitor, number: int, device: str, lease: str
 ) -> dict[str, Any]:
-    """What the old owner gets in the portal, who is signed in still and again."""
+    """Call the portal as the old owner, with the existing and a new session."""
     here, transfer = f"/licenses/{number}", offered(server, number)
     actions = ("key", "new-key", "hand-on", f"{device}/free", f"{device}/file", f"{lease}/end")
     answers: dict[str, Any] = {
@@ -258,7 +258,7 @@ def hand_over(server: RunningServer, owner: PortalVisitor, other: PortalVisitor,
 
 
 def everything_of(server: RunningServer, number: int) -> list[Any]:
-    """All that the database has of a license, but for who asked."""
+    """The license's rows in the main tables."""
     found = [server.sql(f"SELECT * FROM licenses WHERE id = {number}")]  # noqa: S608
     for table in ("activations", "leases", "meter_usage", "rotated_keys", "license_transfers"):
         found.append(server.sql(f"SELECT * FROM {table} WHERE license_id = {number}"))  # noqa: S608

@@ -1,4 +1,4 @@
-"""Guessing keys or credentials is slowed down; nobody else is."""
+"""Guessing keys or credentials is rate-limited; other callers are not."""
 
 import socket
 from collections import Counter
@@ -14,16 +14,16 @@ from tests.http.asking import V2, Client, Reply, a_key, assert_refused, basic, c
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tests.tables import each_row
 
-#: Failures a minute; one more is allowed every second.
+#: The maximum of failures per minute; one more is allowed every second.
 LIMIT = 60
-#: So many come at once, and so many more may be allowed because that takes its time.
+#: The number of concurrent calls; while they run, some more may be allowed.
 CROWD = 250
 SOME_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with small limits, behind a proxy, so that a test can come from anywhere."""
+    """A server with low limits, behind a proxy, so that tests can use any address."""
     limits: dict[str, Any] = dict.fromkeys(NO_LIMITS, LIMIT)
     limits["trusted_proxies"] = "127.0.0.1"
     with running(tmp_path_factory.mktemp("guarded") / "data", **limits) as server:
@@ -47,8 +47,8 @@ def at(address: str) -> dict[str, str]:
 
 
 def at_once(server: RunningServer, path: str, requests: Sequence[dict[str, str]]) -> Counter[int]:
-    """The statuses of so many GET requests with these headers (``path`` may use ``{n}``, their number), each
-    on a connection of its own, that all arrive before the first one is answered.
+    """Send this many GET requests with these headers (``path`` may use ``{n}``, their number), each on a
+    separate connection, so that all arrive before the first response; return the statuses.
     """
     with ExitStack() as stack:
         place = ("127.0.0.1", server.port)
@@ -61,7 +61,7 @@ def at_once(server: RunningServer, path: str, requests: Sequence[dict[str, str]]
 
 
 def until_limited(call: Callable[[int], Reply], expected: int, *, at_least: int = LIMIT) -> Reply:
-    """Fail until told to stop: after LIMIT failures, or a few more that time gave back."""
+    """Fail until limited: after LIMIT failures, or a few more that were refilled."""
     statuses: list[int] = []
     for attempt in range(3 * LIMIT):
         reply = call(attempt)
@@ -87,7 +87,7 @@ def test_too_many_unknown_keys_from_an_address_are_stopped(
     ask = getattr(anyone, call)
     limited = until_limited(lambda _: ask(a_key(), headers=at(address)), 404)
     assert_limited(limited)
-    # Others go on.
+    # Other callers are not affected.
     assert anyone.validate(known, headers=at("192.0.2.99")).status == 200
     assert anyone.validate(a_key(), headers=at("192.0.2.99")).status == 404
 
@@ -159,7 +159,7 @@ def test_too_many_bad_credentials_from_an_address_are_stopped(
     if way == "query":
         given["query"] = in_query(bad)
     assert_limited(until_limited(lambda _: anyone.get("generators", **given), 401))
-    # Who needs no credentials, and who comes from elsewhere, is not hindered.
+    # Callers without credentials, or from elsewhere, are not affected.
     assert anyone.validate(known, headers=here).status == 200
     elsewhere = {**at("192.0.2.98"), "Authorization": basic(key, secret)}
     assert anyone.get("generators/0", headers=elsewhere).status == 404
@@ -208,7 +208,7 @@ def test_a_key_that_was_right_at_this_address_can_be_used_there_after_all(
     assert anyone.validate(known, headers=here).status == 200
     at_once(guarded, core("validate", f"{a_key()}-") + "{n}", [here] * CROWD)
     assert {anyone.validate(known, headers=here).status for _ in range(2 * LIMIT)} == {200}
-    # No other key is looked up: a guess gains nothing.
+    # No other key is looked up, so guessing gains nothing.
     statuses = {anyone.validate(another, headers=here).status for _ in range(5)}
     assert statuses <= {200, 429}
     assert at_once(guarded, core("validate", f"{a_key()}-") + "{n}", [here] * CROWD)[404] <= SOME_SECONDS
@@ -260,7 +260,7 @@ def test_too_many_malformed_requests_of_a_stranger_are_stopped(
     query = at("192.0.2.51")
     ask = lambda _: anyone.get(core("validate", a_key()), query="a=b&" * 1001, headers=query)  # noqa: E731
     assert_limited(until_limited(ask, 400))
-    # A client key is shipped to strangers.
+    # A client key is public.
     headers = {**at("192.0.2.52"), "Authorization": basic(*guarded.api_key(Permissions.CLIENT))}
     retry = {**headers, "Idempotency-Key": "x" * 256}
     assert_limited(until_limited(lambda _: anyone.activate(known, headers=retry), 400))
@@ -299,12 +299,12 @@ def test_too_many_activations_of_a_license_are_stopped_and_giving_up_never_is(
         assert_refused(limited, sentence, code="rate_limited", status=429)
         assert 1 <= int(limited.header("retry-after") or 0) <= 60
         assert anyone.counter(key) >= statuses[200]
-        # Others go on, and so does who may read and write.
+        # Other callers are not affected, nor is an API key that may read and write.
         assert anyone.activate(other, headers=at("198.18.0.1")).status == 200
         token = shop.activated(key)
 
         def is_reactivation_stopped() -> bool:
-            # Time gives one back now and then, and the reactivation may be it.
+            # Occasionally a token is refilled, and the reactivation may use it.
             at_once(guarded, core("activate", key), crowd)
             assert anyone.deactivate(key, token, headers=at("198.18.0.1")).status == 200
             return anyone.activate(key, token, headers=at("198.18.0.1")).status == 429

@@ -1,4 +1,4 @@
-"""What the records are made of: every field, in its order, with its type."""
+"""The fields of records: all of them, in order, with their types."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ AGENT = {"User-Agent": "machine-7"}
 
 
 def a_license(key: str, **fields: Any) -> dict[str, Any]:
-    """A license without activation data, as create writes it."""
+    """A license without activation data, as returned by create."""
     return {
         "id": AN_ID,
         "orderId": None,

@@ -1,4 +1,4 @@
-"""Every refusal, with its exact text, code, status and body; and which comes first."""
+"""All refusals, with exact text, code, status and body; and their precedence."""
 
 from itertools import product
 from pathlib import Path

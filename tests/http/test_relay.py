@@ -1,4 +1,4 @@
-"""The relay: a license that is unknown here is asked for in the shop where it was before."""
+"""The relay: an unknown license is requested from its former shop."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ def shop() -> Iterator[Plugin]:
 
 @contextmanager
 def relaying(tmp_path: Path, shop: Plugin, **settings: Any) -> Iterator[tuple[RunningServer, Client]]:
-    """A new server that asks the shop, and a program."""
+    """A new server that relays to the shop, and a program."""
     key, secret = CREDENTIALS
     relay = {"relay_url": shop.url, "relay_consumer_key": key, "relay_consumer_secret": secret}
     with running(tmp_path / "data", "sqlite", **(NO_LIMITS | relay | settings)) as server:
@@ -51,7 +51,7 @@ def program(server: RunningServer) -> Iterator[Client]:
 
 
 def add(shop: Plugin, amount: int) -> list[str]:
-    """Licenses of the shop without activations."""
+    """Add licenses without activations to the shop."""
     keys = [f"ADDED-{number}" for number in range(amount)]
     shop.licenses += [
         shop.licenses[0] | {"id": 1_000 + number, "licenseKey": key, "activationData": []}
@@ -76,7 +76,7 @@ def test_the_first_call_brings_the_license_and_is_answered_as_every_call_is(
 
 
 def test_each_core_call_asks_and_no_other(server: RunningServer, shop: Plugin, program: Client) -> None:
-    """Not for a key that the plugin cannot have in a path, either."""
+    """Nor for a key that the plugin does not support in a path."""
     with Client(server, server.api_key()) as vendor:
         assert vendor.get(f"licenses/{FULL}").status == 404
     assert program.get("licenses/validate/A%20B%2F..%2F..").status == 404
@@ -97,7 +97,7 @@ def test_a_key_that_is_unknown_there_too_is_asked_for_once(shop: Plugin, program
     assert {one.status for one in replies} == {404}
     assert replies[0].message == "License Key: NOT-SOLD could not be found."
     assert len(shop.requests) == 1
-    # An error with the status 200 says so, too.
+    # An error may also have status 200.
     shop.fault = "errors inside"
     assert program.validate(FULL).status == 404
 
@@ -108,7 +108,7 @@ def test_without_an_answer_a_program_is_told_to_try_again(shop: Plugin, program:
     refused = program.activate(FREE)
     assert (refused.status, refused.header("retry-after")) == (503, "1")
     assert refused.json["code"] == "service_unavailable"
-    # Until the answer that never ends is broken off, calls share it.
+    # Calls share the endless response until it is aborted.
     wait_until(lambda: program.activate(FREE).status == 200, "an answer")
 
 

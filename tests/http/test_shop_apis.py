@@ -1,4 +1,4 @@
-"""What the modules of the shops ask the shops' APIs, and what becomes of it when these fail."""
+"""Requests to the shops' APIs, and the handling of their failures."""
 
 import gzip
 import socket
@@ -39,7 +39,7 @@ from tests.tables import each_row
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 SHOPS = [one for one in Shop if one is not Shop.GENERIC]
-#: One event of each shop for which its API is asked.
+#: One event of each shop that requires a request to its API.
 ASKING = {
     Shop.STRIPE: "checkout_paid",
     Shop.PADDLE: "transaction_completed",
@@ -63,7 +63,7 @@ def connection(stub: ShopApiStub) -> Connection:
 def complete(stub: ShopApiStub, name: str, *, key: str | None = None, timeout: float = 30) -> ShopEvent:
     module, found = MODULES[stub.shop], recorded(stub.shop, name)
     event = module.read(found.headers, found.body, connection(stub))[0]
-    # The lines of a subscription are asked for where two statements contradict each other, too.
+    # The lines of a subscription are also requested if two events contradict each other.
     event = replace(event, needs_api=event.needs_api or isinstance(event.change, Lines))
     assert event.needs_api
     access = module.find_api(connection(stub), key or API_KEYS[stub.shop])
@@ -138,7 +138,7 @@ def test_topics_that_a_key_may_not_read_are_not_known(stub: ShopApiStub) -> None
 
 
 def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
-    """The topic is not signed: what is signed may be the deletion of a user with the same number."""
+    """The topic is not signed: the signed body may be about the deletion of a user with the same ID."""
     suspended = StateChange(state=SaleState.SUSPENDED, order="101")
     with running_api(Shop.WOOCOMMERCE) as stub:
         for fault, change in (
@@ -163,7 +163,7 @@ def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
 
 RENEWAL = Renewal(subscription="110", until=datetime(2027, 1, 1, 13, tzinfo=UTC))
 REFUNDED = StateChange(state=SaleState.REFUNDED, order="in_000002", fact=Fact.REFUND)
-#: For each event: what a payment, an invoice or an order is about, as the API says.
+#: For each event: the subject of a payment, an invoice or an order, according to the API.
 ABOUT: list[tuple[Shop, str, Any]] = [
     (Shop.STRIPE, "charge_of_renewal_refunded", REFUNDED),
     (Shop.STRIPE, "charge_refunded", replace(REFUNDED, order="pi_000001")),
@@ -192,7 +192,7 @@ def test_a_shop_is_asked_what_an_event_is_about(shop: Shop, name: str, change: A
 
 
 def test_a_failing_api_is_told_from_one_that_declines(stub: ShopApiStub) -> None:
-    """A page may be JSON later; what is giant is not read, what is compressed not unpacked."""
+    """An HTML page may become JSON later; huge bodies are not read, compressed ones not unpacked."""
     compressed = Fault(200, gzip.compress(b"{}"), {"Content-Encoding": "gzip"})
     failing, declining = (DOWN, BUSY, HTML, compressed), (Fault(403), REDIRECT, GIANT)
     for fault in (*failing, *declining):
@@ -210,7 +210,7 @@ def test_an_api_that_does_not_answer_is_given_up(stub: ShopApiStub) -> None:
 
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up() -> None:
-    """Also its headers: each wait for a byte is short."""
+    """Also in its headers: each wait for a byte is short."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def drip() -> None:
@@ -288,7 +288,7 @@ def test_a_listed_order_is_the_event_that_the_shop_sent(stub: ShopApiStub) -> No
     sent = MODULES[stub.shop].read(found.headers, found.body, connection(stub))[0]
     (listed,) = [one for one in orders(stub) if one.id == sent.id]
     assert isinstance(sent.change, Sale)
-    # Lemon Squeezy lists orders without their custom data.
+    # Lemon Squeezy's list of orders lacks their custom data.
     metadata = {} if stub.shop is Shop.LEMONSQUEEZY else sent.change.metadata
     assert listed.change == replace(sent.change, metadata=metadata)
     assert listed.at == sent.at

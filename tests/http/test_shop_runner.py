@@ -1,4 +1,4 @@
-"""The loop that works on what shops sent: shops whose API does not answer, and events that cannot be done."""
+"""The loop that handles shop events: shops whose API does not respond, and events that cannot be handled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +43,7 @@ STRIPE, GENERIC = 1, 2
 
 
 class Process:
-    """A server process without its interfaces; it has a connection to Stripe and a generic one."""
+    """A server process without its interfaces, with a connection to Stripe and a generic one."""
 
     def __init__(self, desk: Desk, runner: ShopRunner) -> None:
         self.desk = desk
@@ -52,7 +52,7 @@ class Process:
     async def store(
         self, event: ShopEvent, connection_id: int, *, due: timedelta = timedelta(minutes=1)
     ) -> int:
-        """Keep an event with a claim that ends after ``due``."""
+        """Store an event with a claim that ends after ``due``."""
         now = read_clock()
         command = StoreShopEvent(
             context=Context(now, an_origin()),
@@ -66,33 +66,33 @@ class Process:
         return row_id
 
     async def receive(self, event: ShopEvent, connection_id: int = GENERIC) -> int:
-        """Keep an event, and let it be worked on."""
+        """Store an event, and let the loop handle it."""
         row_id = await self.store(event, connection_id)
         self.runner.add(row_id, connection_id, event)
         return row_id
 
     async def find(self, row_id: int) -> StoredEvent:
-        """The event with this ID."""
+        """Find the event with this ID."""
         page = await self.desk.query(ListShopEvents(paging=Paging(sort="-id", limit=100)))
         (found,) = [one for one in page.items if one.id == row_id]
         assert isinstance(found, StoredEvent)
         return found
 
     async def until(self, row_id: int, condition: Callable[[StoredEvent], bool]) -> StoredEvent:
-        """The event once the condition holds."""
+        """Wait until the condition holds; return the event."""
         async with asyncio.timeout(_PATIENCE):
             while not condition(found := await self.find(row_id)):
                 await asyncio.sleep(0.01)
         return found
 
     async def failures(self) -> int:
-        """How many events have failed in a row."""
+        """The number of consecutive failures."""
         return int((await self.desk.query(GetConnection(connection_id=GENERIC))).failures)
 
 
 @asynccontextmanager
 async def selling(folder: Path, api: str = "http://127.0.0.1:1", **fields: Any) -> AsyncIterator[Process]:
-    """``fields`` are of the connection to Stripe."""
+    """``fields`` are those of the connection to Stripe."""
     with closing(a_storage(folder)) as storage:
         desk = Desk(open_executor(storage), most_waiting=1000)
         context = Context(read_clock(), an_origin())
@@ -132,7 +132,7 @@ def test_a_shop_that_does_not_answer_holds_up_no_other(
     async def test(process: Process) -> None:
         asking = [an_event(a_sale(f"{number}"), needs_api=True, lookup="cs_1") for number in range(10)]
         held = [await process.receive(one, STRIPE) for one in asking]
-        # Its claim is over, and it waits here for its turn: nobody begins another attempt.
+        # Its claim has ended while it waits here for its turn: no other attempt begins.
         row_id = await process.store(
             asked := an_event(a_sale("10"), needs_api=True), STRIPE, due=timedelta(0)
         )
@@ -165,7 +165,7 @@ def test_a_shop_that_was_waited_for_in_vain_is_left_alone_for_a_while(
     with running_api(Shop.STRIPE) as stub:
         stub.is_slow = True
         run(tmp_path, test, api=stub.url)
-    # Those that were asked before the first of them was given up.
+    # The requests that were sent before the first one failed.
     assert len(stub.asked) <= 4
 
 

@@ -1,4 +1,4 @@
-"""From the bytes that a shop sends to the license, over a running server: with the shop's API beside it."""
+"""From a shop's bytes to the license, with a running server and a stub of the shop's API."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -45,7 +45,7 @@ class World:
                 self.opened[shop] = do(executor, add)
 
     def send(self, shop: Shop, *names: str) -> None:
-        """The shop sends these events, and each of them is worked off."""
+        """Send these events, and wait until each is handled."""
         number = self.opened[shop].connection.id
         for name in names:
             self.post(shop, name)
@@ -53,7 +53,7 @@ class World:
         wait_until(lambda: self.server.sql(waiting, number) == [(0,)], f"the events of {shop.value}")
 
     def post(self, shop: Shop, name: str) -> None:
-        """The shop sends an event."""
+        """Send an event."""
         headers, body = sent(shop, name)
         with Client(self.server) as client:
             path = f"/in/{shop.value}/{self.opened[shop].connection.id}"
@@ -61,7 +61,7 @@ class World:
         assert (reply.status, reply.json) == (200, {"received": True}), name
 
     def licenses(self, shop: Shop) -> list[tuple[int, int | None, int]]:
-        """Status, expiry and limit of what the connection has sold."""
+        """Status, expiry and limit of the connection's licenses."""
         query = (
             "SELECT l.status, l.expires_at, l.times_activated_max FROM licenses l "
             "JOIN sold_licenses s ON s.license_id = l.id WHERE s.connection_id = ? ORDER BY l.id"

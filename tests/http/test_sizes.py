@@ -1,4 +1,4 @@
-"""How large a request may be, to the byte; and bytes that are no request at all."""
+"""The size limits of requests, to the byte; and bytes that are not requests."""
 
 import gzip
 import json
@@ -54,7 +54,7 @@ def test_an_address_may_have_8_kib(program: Client, where: str) -> None:
 
 
 def with_headers(size: int, count: int = 1) -> bytes:
-    """A request whose target and headers have this size, each header with its two separators."""
+    """A request whose target and headers have this size, including two separators per header."""
     target = f"{V2}licenses/validate/x".encode()
     fixed = b"Host: x\r\n"
     left = size - len(target) - len(fixed)
@@ -97,7 +97,7 @@ def test_a_request_names_its_host_once_and_with_http_1_0_perhaps_not(server: Run
 
 
 def an_update(size: int) -> bytes:
-    """JSON of this size that changes nothing."""
+    """A JSON body of this size that changes nothing."""
     return b'{"order_id": 5' + b" " * (size - 15) + b"}"
 
 
@@ -135,13 +135,13 @@ def test_a_body_of_a_core_call_may_have_64_kib_and_1_mib_with_an_api_key_that_re
 
 
 def send(client: Client, path: str, body: bytes, headers: dict[str, str], method: str = "PUT") -> Reply:
-    """Ask on a connection of its own, which a refused body may cost."""
+    """Send on a separate connection, which a refused body may close."""
     credentials = "" if client.credentials is None else basic(*client.credentials)
     lines = {"Host": "x", "Authorization": credentials, "Content-Length": str(len(body)), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
     request = f"{method} {V2}{path} HTTP/1.1\r\n{head}\r\n".encode() + body
     with socket.create_connection(("127.0.0.1", client._server.port), timeout=30) as connection:
-        # What is refused before it is whole is answered nonetheless.
+        # A request refused before it is complete still gets a response.
         with suppress(ConnectionError):
             connection.sendall(request)
         response = HTTPResponse(connection, method=method)
@@ -247,7 +247,7 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(
     server: RunningServer, request_: bytes
 ) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        # Whatever stands behind it must not be taken for the next request.
+        # The bytes after it must not be interpreted as the next request.
         connection.sendall(request_ + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         received = b""
         while piece := connection.recv(65536):

@@ -1,4 +1,4 @@
-"""Callers that do not read their answers, and those that have too many connections."""
+"""Callers that do not read their responses, or have too many connections."""
 
 import asyncio
 import resource
@@ -24,12 +24,12 @@ from tests.server import RunningServer, running, wait_until
 
 DATABASES = ("sqlite",)
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n%b\r\n"
-#: More than the system takes without being read.
+#: More than the system buffers, in bytes.
 _MUCH = 16 * 1024 * 1024
 
 
 def answering(size: int, pieces: int = 1) -> Any:
-    """An application that answers so many bytes, in so many pieces."""
+    """An application that responds with this many bytes, in this many pieces."""
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -42,7 +42,7 @@ def answering(size: int, pieces: int = 1) -> Any:
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[tuple[int, ServerState]]:
-    """The port where the application is served, and the connections that there are."""
+    """Serve the application; yield the port, and the open connections."""
     config, state = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=1), ServerState()
     config.load()
     limit = ConnectionLimit(Settings(), 1024)
@@ -76,7 +76,7 @@ def test_a_caller_that_does_not_read_is_hung_up_on(
 
 
 def test_a_caller_that_reads_slowly_but_in_time_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each time that there is room again, the time begins again.
+    # The timeout restarts whenever the buffer has room again.
     monkeypatch.setattr(protocol, "SEND_TIMEOUT", 2)
 
     async def served() -> int:
@@ -102,7 +102,7 @@ def test_a_caller_that_has_read_its_answer_keeps_its_connection(monkeypatch: pyt
             for _ in range(2):
                 writer.write(ASK % b"")
                 await reader.readuntil(b"\r\n0\r\n\r\n")
-                # Longer than an answer may take that is not read.
+                # Longer than the timeout of an unread response.
                 await asyncio.sleep(0.7)
             writer.close()
 
@@ -133,7 +133,7 @@ def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
     assert [limit.admit(f"2001:db8::{one}") for one in range(3)] == [True, True, False]
     limit.leave("192.0.2.1")
     assert limit.admit("192.0.2.1")
-    # This machine and proxies that are trusted call for others.
+    # This machine and trusted proxies forward calls of others.
     assert [limit.admit(one) for one in ("127.0.0.1", "10.0.0.1", "10.0.0.1")] == [True] * 3
     assert not limit.admit("10.0.0.1")
 

@@ -1,4 +1,4 @@
-"""Mails go over SMTP: TLS is verified, each answer of the server understood, none waited for forever."""
+"""Mails over SMTP: TLS is verified, all server responses are handled, and waits have timeouts."""
 
 from contextlib import closing
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What update frameworks ask for at ``/u``: the vendor's feeds, byte for byte, and what is made for Tauri."""
+"""Addresses of update frameworks at ``/u``: the vendor's feeds, unchanged, and generated answers
+for Tauri.
+"""
 
 import base64
 import hashlib
@@ -36,7 +38,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def ship(app: App, version: str, files: dict[str, bytes], **members: Any) -> int:
-    """Publish a release with these files, whose kinds are in their names."""
+    """Publish a release with these files, whose names contain their kinds."""
     at = members.pop("released_at", None)
     release = a_release(app, version, **members)
     kinds = {".yml": "feed", ".xml": "feed", ".blockmap": "blockmap", ".signature": "signature"}
@@ -171,8 +173,8 @@ def test_a_feed_and_what_belongs_to_it_are_of_one_release_while_it_is_rolled_out
 
 
 def test_a_signed_appcast_and_its_archive_verify_as_sparkle_does_it(app: App) -> None:
-    """Sparkle resolves the address of an enclosure against that of the feed, and verifies the archive's bytes
-    by the attribute `sparkle:edSignature`; a signed feed ends with a comment that signs all before it.
+    """Sparkle resolves an enclosure's address against that of the feed, and verifies the archive's bytes with
+    the attribute `sparkle:edSignature`; a signed feed ends with a comment that signs everything before it.
     """
     key, archive = Ed25519PrivateKey.generate(), b"an archive" * 50
     sparkle = "http://www.andymatuschak.org/xml-namespaces/sparkle"
@@ -211,8 +213,8 @@ def ship_for_tauri(app: App, version: str = "1.1.0", **members: Any) -> bytes:
 
 
 def test_tauri_is_answered_in_its_own_words(app: App) -> None:
-    """The rules of the client, tauri-plugin-updater 2: 204 is nothing new; 200 needs version, url and
-    signature, where the signature is the base64 of minisign's file; pub_date is RFC 3339.
+    """The rules of the client, tauri-plugin-updater 2: 204 means no update; 200 requires version, url and
+    signature, which is the base64 of minisign's file; pub_date is RFC 3339.
     """
     license = a_license(app)
     app.ask("PATCH", "/products/17", {"public_keys": [MINISIGN_KEY]})

@@ -1,5 +1,5 @@
-"""A wish for another protocol is not heard, and does not change how a request is read: what is a body stays
-a body, and never becomes a request of its own.
+"""Requests to upgrade the protocol are ignored, and do not change the parsing: a body is never interpreted as
+another request.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 def framed(framing: str, body: bytes) -> tuple[str, bytes]:
-    """The header that says how long the body is, and the body as it is sent."""
+    """The framing header, and the body as it is sent."""
     return {
         "length": (f"Content-Length: {len(body)}\r\n", body),
         "chunked": ("Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)),
@@ -30,19 +30,21 @@ def framed(framing: str, body: bytes) -> tuple[str, bytes]:
 
 
 def statuses(server: RunningServer, pieces: list[bytes]) -> list[bytes]:
-    """Send the pieces, each in a segment of its own; the status of every answer until the server hangs up."""
+    """Send the pieces in separate segments; return the statuses of all responses until the
+    connection closes.
+    """
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
             connection.sendall(piece)
-            # What is awaited is that the server has read so far: it answers nothing yet.
+            # Only wait until the server has read it: there is no response yet.
             wait_until_read(connection)
         answers = connection.makefile("rb").read()
     return [one.split(b" ", 1)[0] for one in answers.split(b"HTTP/1.1 ")[1:]]
 
 
 def wait_until_read(connection: socket.socket) -> None:
-    """Return when the other side has taken everything (tcp(7), SIOCOUTQ) and had a turn."""
+    """Wait until the peer has received everything (tcp(7), SIOCOUTQ) and had time to process it."""
     while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4))[0]:
         time.sleep(0.001)
     time.sleep(0.02)
@@ -62,7 +64,7 @@ def test_a_body_is_never_read_as_a_request(
         f"{method} {V2}{core('validate', key)} HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\n"
         f"Upgrade: {wish}\r\nContent-Type: text/plain\r\n{header}\r\n"
     ).encode()
-    # A text is no parameters.
+    # A plain text contains no parameters.
     first = b"200" if framing == "none" else b"400"
     for pieces in ([head + body + HEALTH], [head, body, HEALTH]):
         assert statuses(server, pieces) == [first, b"200"]

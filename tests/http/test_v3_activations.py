@@ -1,4 +1,4 @@
-"""The management API of activations: whole answers."""
+"""The management API of activations: complete responses."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""API keys: until a date, and for one product, over both interfaces."""
+"""API keys with an expiry, and for one product, over both interfaces."""
 
 import json
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def test_an_api_key_that_is_remembered_expires_as_well(app: App) -> None:
 
 @pytest.fixture
 def bound(app: App) -> Any:
-    """Asks v2 with an API key of product 17."""
+    """Calls v2 with an API key for product 17."""
     app.issue_token(Permissions.READ_WRITE, product_id=17)
 
     def ask(method: str, path: str, **body: Any) -> Any:

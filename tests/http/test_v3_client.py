@@ -1,4 +1,4 @@
-"""Programs validate, activate and deactivate over v3: every code, every refusal, and whole bodies."""
+"""Validating, activating and deactivating over v3: all codes, all refusals, and complete bodies."""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def put_license(app: App, terms: dict[str, Any] | None = None, **fields: Any) -> License:
-    """A license of this key with these terms."""
+    """Create a license with this key and these terms."""
     license = a_license_with(terms or {}, **{"id": 7, "key": KEY} | fields)
     with app.storage.write() as tx:
         save_new_licenses(tx, [license])
@@ -43,7 +43,7 @@ def put_license(app: App, terms: dict[str, Any] | None = None, **fields: Any) ->
 
 
 def ask(app: App, call: str, **body: Any) -> Reply:
-    """A call of a program about the license, without an API key."""
+    """Make a client call about the license, without an API key."""
     given = {name: body.pop(name) for name in ("token_of_key", "headers") if name in body}
     token = given.pop("token_of_key", None)
     return app.ask("POST", f"/{call}", {"license_key": KEY} | body, token=token, **given)
@@ -54,7 +54,7 @@ def activate(app: App, fingerprint: str = LAPTOP, **body: Any) -> Reply:
 
 
 def without_times(reply: Reply) -> Any:
-    """The body; times of this minute are "now", and tokens "token"."""
+    """The body, with current times replaced by "now", and tokens by "token"."""
     body = reply.json
 
     def clean(value: Any) -> Any:
@@ -194,7 +194,7 @@ def test_the_build_and_the_token_that_a_program_names_are_looked_at(app: App) ->
 
 
 def test_a_floating_license_is_valid_for_those_who_hold_a_lease(app: App) -> None:
-    """By the lease that is named, or the device's; v2 and activations need none."""
+    """By the given lease, or the device's; v2 and activations need none."""
     put_license(app, {"max_leases": 2, "max_activations": 2})
     activate(app)
     unheld = ask(app, "validate", fingerprint=LAPTOP)
@@ -231,7 +231,7 @@ def test_an_api_key_of_another_product_is_refused_and_no_verdict_on_the_license(
         for reply in [ask(app, call, license_key=key, token_of_key=token, headers=headers, **body)]
     }
     assert set(refused.values()) == {(403, "not_permitted", "application/problem+json")}
-    # What no license has is unknown to everybody.
+    # The answer for an unknown key is the same for all callers.
     assert ask(app, "validate", license_key="NO-KEY", token_of_key=other).json["code"] == "unknown_license"
     assert activate(app, license_key="NO-KEY", token_of_key=other).code == "unknown_license"
 
@@ -303,7 +303,7 @@ def test_a_token_names_a_place_and_a_device_may_give_it_its_fingerprint(app: App
     known = activate(app, token=token)
     assert (known.status, known.json["activation"]["token"]) == (200, token)
     assert activate(app).json["activation"]["token"] == token
-    # The token of another device opens nothing.
+    # The token of another device is not accepted.
     assert ask(app, "validate", fingerprint=DESKTOP, token=token).json["code"] == "not_activated"
     assert activate(app, DESKTOP, token=token).status == 201
     assert ask(app, "activate", token="f" * 40).code == "unknown_device"
@@ -352,7 +352,7 @@ CHOOSING = {
 
 
 def test_a_program_shows_the_devices_of_a_full_license_and_its_user_chooses_one(app: App) -> None:
-    """Two steps: the refusal that names the devices, and the call that removes one."""
+    """Two steps: the refusal that lists the devices, and the call that removes one."""
     put_license(app, CHOOSING)
     activate(app, name="Anna")
     refused = activate(app, DESKTOP)
@@ -442,7 +442,7 @@ def test_an_idempotency_key_shows_no_answer_to_a_caller_who_may_not_have_it(app:
     own = app.issue_token(Permissions.CLIENT, product_id=17)
     assert activate(app, token_of_key=other, **key).code == "not_permitted"
     assert activate(app, token_of_key=own, **key).status == 200
-    # A refusal that is kept for the vendor names the devices.
+    # A refusal stored for the vendor also lists the devices.
     shop = app.issue_token(Permissions.READ_WRITE)
     refused = activate(app, DESKTOP, token_of_key=shop, headers={"Idempotency-Key": "two"})
     assert "devices" in refused.json

@@ -1,4 +1,4 @@
-"""Connections to shops over v3, and what became of what shops sent."""
+"""Connections to shops over v3, and the results of shop events."""
 
 from collections.abc import Iterator
 from contextlib import closing

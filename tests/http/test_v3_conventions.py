@@ -1,4 +1,4 @@
-"""What all calls of v3 have in common: paths, bodies, parameters, headers, credentials."""
+"""Conventions of all calls of v3: paths, bodies, parameters, headers, credentials."""
 
 import base64
 from collections.abc import Iterator
@@ -183,7 +183,7 @@ def test_a_client_call_may_be_a_form(app: App) -> None:
     assert [pointer for pointer, _ in null.places] == ["/fingerprint"]
     short = app.ask("POST", "/check", b"license_key=A&license_key=B&fingerprint=x", headers=form, token=None)
     assert short.places == [("/license_key", "invalid"), ("/fingerprint", "too_short")]
-    # What curl sends without a header.
+    # curl's default content type.
     as_json = app.ask("POST", "/check", b'{"license_key":"FOR-A-FORM"}', headers=form, token=None)
     assert as_json.status == 200
 
@@ -359,7 +359,7 @@ def test_a_fault_is_a_problem_too(app: App, caplog: pytest.LogCaptureFixture) ->
 
 
 def check(app: App, *keys: Any) -> list[httpx.Response]:
-    """The answers to client calls with these keys, one after the other."""
+    """Make client calls with these keys sequentially; return the responses."""
 
     async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
         return [await client.post("/v3/check", json={"license_key": one}) for one in keys]

@@ -1,4 +1,4 @@
-"""Cursors that a caller has altered: each list refuses them or shows some page, and never fails."""
+"""Manipulated cursors: each list refuses them or returns some page, and never fails."""
 
 import base64
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.http.v3_app import App, open_app
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
-#: Every list that may be long, with two items in it.
+#: All lists that may be long, with two items each.
 LISTS = (
     "/customers",
     "/events",
@@ -24,7 +24,7 @@ LISTS = (
     "/products?sort=name",
     "/webhooks",
 )
-#: Beyond what a time and what the database can say.
+#: Values beyond the ranges of times and of the database.
 EXTREMES = (2**63, -(2**63) - 1, 2**63 - 1, -(2**63), 2**200, -1, 0, 1.5, None, "", "x\0", "y" * 3000)
 
 
@@ -45,7 +45,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 def alter(cursor: str, place: int, value: Any) -> str:
-    """The cursor with another value at this place of its position."""
+    """Replace the value at this index of the cursor's position."""
     parts = msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     parts[place] = value
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).rstrip(b"=").decode()

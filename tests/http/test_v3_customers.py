@@ -144,7 +144,7 @@ def test_more_than_one_answer_holds_is_left_to_the_command_line(
     assert (refused.status, refused.code) == (422, "invalid")
     assert "Run keywright customer export." in refused.json["detail"]
     assert refused.places == [("customer_id", "invalid")]
-    # Erasing reads nothing of it.
+    # Erasing does not read the customer's data.
     assert app.ask("POST", "/customers/8/erase").status == 200
     assert app.ask("POST", "/customers/9/erase").code == "not_found"
 

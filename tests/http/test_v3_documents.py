@@ -1,4 +1,4 @@
-"""The documents of v3 as the server gives them: the page, the OpenAPI document, the problem pages."""
+"""The documents of v3 as served: the page, the OpenAPI document, the problem pages."""
 
 import asyncio
 import re
@@ -65,7 +65,7 @@ def test_documents_are_pages_and_markdown_and_are_found(program: Client) -> None
 
 
 def test_strangers_search_the_documents_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search reads all of them; many at once would take the processor from the programs' calls."""
+    """A search reads all of them; many concurrent ones would slow down the programs' calls."""
     running, most, search = [0], [0], library.search
 
     def observe(question: str) -> list[library.Document]:

@@ -1,4 +1,4 @@
-"""The events over the management API: whole answers, cursors, and waiting."""
+"""Events over the management API: complete responses, cursors, and waiting."""
 
 import asyncio
 import signal
@@ -165,8 +165,8 @@ def test_only_so_many_calls_wait(app: App, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_look_serves_all_calls_that_wait(app: App) -> None:
-    """As many as one API key may have wait for their product; they need neither a query each nor the lane of
-    lists.
+    """As many calls as one API key may have wait for its product; they need neither separate queries nor the
+    lane for lists.
     """
     headers = {"Authorization": f"Bearer {app.issue_token(Permissions.READ, product_id=5)}"}
     statements: list[str] = []
@@ -233,7 +233,7 @@ def test_a_call_that_waits_is_told_of_an_outage(app: App, monkeypatch: pytest.Mo
         path = f"/v3/events?limit=200&cursor={cursor}&wait_seconds=30"
         headers = {"Authorization": f"Bearer {app.token}"}
         calls = [asyncio.create_task(client.get(path, headers=headers)) for _ in range(3)]
-        # The first look goes well.
+        # The first poll succeeds.
         await asyncio.wait(calls, timeout=0.5)
         monkeypatch.setattr(feed, "find_visible_id", fail)
         return list(await asyncio.gather(*calls))

@@ -1,4 +1,4 @@
-"""The example of every route of v3 is carried out, as the reference shows it."""
+"""The examples of all routes of v3 are executed as shown in the reference."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,18 +18,18 @@ from tests.makers import NOW, an_origin, create_policy
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
-#: The problems of a call that its example must not have, whatever is stored.
+#: Problems that an example must not cause, whatever is stored.
 MALFORMED = frozenset(
     "malformed_body unknown_parameter invalid_parameter invalid not_acceptable method_not_allowed "
     "unsupported_media_type not_permitted credentials_missing credentials_invalid internal_error".split()
 )
-#: What is made comes first, what is deleted last; both in the order of the table.
+#: Creations come first, deletions last; both in the order of the table.
 ORDER = {"POST": 0, "GET": 1, "PATCH": 1, "PUT": 1, "DELETE": 2}
 
 
 @pytest.fixture(scope="module")
 def replies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Reply]]:
-    """The answers to all examples, by operation; an id in a path is that of the thing that was made."""
+    """The responses to all examples, by operation; IDs in paths are those of the created items."""
     folder: Path = tmp_path_factory.mktemp("v3")
     made: dict[str, Any] = {}
     found = {}
@@ -64,7 +64,7 @@ def test_an_example_is_well_formed_and_its_answer_is_as_described(
         assert reply.code not in MALFORMED, reply.body
     elif route.gives is not None:
         decoded = msgspec.json.decode(reply.body, type=route.gives)
-        # Every member of an answer is always there.
+        # All members of a response are always present.
         assert msgspec.json.decode(reply.body) == msgspec.json.decode(msgspec.json.encode(decoded))
     else:
         assert reply.body == b""

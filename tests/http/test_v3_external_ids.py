@@ -1,4 +1,4 @@
-"""What other systems of the vendor call licenses, customers and products, and what changed since a moment."""
+"""External IDs of licenses, customers and products; and lists of what changed since a time."""
 
 from collections.abc import Iterator
 from datetime import timedelta

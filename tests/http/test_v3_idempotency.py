@@ -1,4 +1,4 @@
-"""Idempotency keys over v3: a call that is sent again gets the first answer, whole."""
+"""Idempotency keys over v3: a repeated call gets the complete first response."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,7 +72,9 @@ def test_another_text_is_no_key(app: App, header: str) -> None:
 
 
 def test_nothing_is_kept_of_a_call_that_changed_nothing(tmp_path: Path) -> None:
-    """Else one license key fills the disk: an answer may have 16 KiB of metadata, and is kept for a day."""
+    """Otherwise, one license key could fill the disk: a response may have 16 KiB of metadata, stored for a
+    day.
+    """
     with open_app(tmp_path) as app:
         assert app.ask("POST", "/products", {"id": 17, "code": "editor", "name": "Editor"}).status == 201
         app.do(create_policy(product_id=17, terms={"trial": True}))

@@ -1,4 +1,4 @@
-"""Leases over v3: take, renew, release, list and end them; every answer whole."""
+"""Leases over v3: taking, renewing, releasing, listing and ending them; complete responses."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ VIEW: dict[str, Any] = LICENSE | {
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """License 1 of product 17 has two leases of ten minutes."""
+    """An app with license 1 of product 17, which has two leases of ten minutes."""
     with open_app(tmp_path) as app:
         do(app, create(product_id=17), set_terms({"max_leases": 2}))
         yield app
@@ -49,7 +49,7 @@ def release(app: App, lease_id: str, **body: Any) -> Reply:
 
 
 def take_ended(app: App, holder: str = "alice", **fields: Any) -> str:
-    """The id of a lease that ended a minute ago."""
+    """Create a lease that ended a minute ago; return its ID."""
     [granted] = do(app, take_lease(holder, now=now() - MINUTES - 60 * SECOND, **fields))
     lease_id: str = granted.leased.lease.lease_id
     return lease_id
@@ -66,7 +66,7 @@ def test_a_lease_is_taken(app: App) -> None:
     assert reply.status == 201
     assert reply.json == {"lease": lease, "license": VIEW, "nonce": "n"}
     assert lease.keys() == {"id", "expires_at", "renew_at"}
-    # The same holder has one lease.
+    # A holder has at most one lease.
     again = take(app)
     assert (again.status, again.json["lease"]["id"], again.json["license"]) == (200, lease["id"], VIEW)
 

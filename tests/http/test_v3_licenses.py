@@ -1,4 +1,4 @@
-"""The management API of licenses: whole answers, and what v2 sees of the same licenses."""
+"""The management API of licenses: complete responses, and the same licenses over v2."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.http.v3_app import App, Reply, open_app
 
 DATABASES = ("sqlite",)
 V2 = "//wp-json/lmfwc/v2/licenses"
-#: The reference has their names and defaults: tests/docs/test_v3_reference.py.
+#: The reference lists their names and defaults: tests/docs/test_v3_reference.py.
 TERMS: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(Terms()))
 
 

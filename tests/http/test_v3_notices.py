@@ -1,4 +1,4 @@
-"""Notices over v3: made, published, in answers, withdrawn; and the job that notifies customers."""
+"""Notices over v3: created, published, in answers, withdrawn; and the job that notifies customers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ NOTICE = {"product_id": 17, "title": "A crafted file runs code", "affected": "< 
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    # As if a second had passed after each call: products are read again.
+    # Disable the cache of products.
     monkeypatch.setattr(views_store, "KNOWN_FOR", -1.0)
     with open_app(tmp_path) as app:
         assert app.ask("POST", "/products", {"id": 17, "name": "Paint"}).status == 201

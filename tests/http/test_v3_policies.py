@@ -26,7 +26,7 @@ KEY = {
     "prefix": None,
     "suffix": None,
 }
-#: The reference has their names and defaults: tests/docs/test_v3_reference.py.
+#: The reference lists their names and defaults: tests/docs/test_v3_reference.py.
 TERMS: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(Terms()))
 
 
@@ -143,7 +143,7 @@ def licenses_of(app: App) -> dict[str, Any]:
 
 
 def with_licenses(app: App) -> None:
-    """Policy 1, and two licenses of it, one of which takes two places; and a license of policy 2."""
+    """Create policy 1 with two licenses, one with two places taken; and a license of policy 2."""
     for name in ("Yearly", "Other"):
         a_policy(app, name=name, terms={"max_activations": 3, "meters": {"a": {"limit": 1, "per": "day"}}})
     for number, key in ((1, "KEY-1"), (1, "KEY-2"), (2, "KEY-3")):
@@ -157,7 +157,7 @@ APPLY = {"terms": ["max_activations", "valid_for_days", "meters"]}
 
 
 def work(app: App) -> None:
-    """Work on the job that waits."""
+    """Run the waiting job."""
     with closing(open_executor(app.storage.clone())) as executor:
         list(Work(executor, app.storage).steps())
 
@@ -195,7 +195,7 @@ def test_applying_multiplies_by_the_quantity_and_leaves_what_was_set_by_hand(app
     for overwrite in (False, True):
         found = app.ask("POST", "/policies/1/apply", body | {"dry_run": True, "overwrite": overwrite}).json
         counts[overwrite] = [found[name] for name in ("licenses", "changed", "lowered", "over_limit")]
-    # 3 becomes 5 x 1; 7, of which two are taken, stays, or becomes 1.
+    # 3 becomes 5 x 1; 7, of which two are taken, is kept, or becomes 1.
     assert counts == {False: [2, 1, 0, 0], True: [2, 2, 1, 1]}
     app.ask("POST", "/policies/1/apply", body)
     work(app)
@@ -255,7 +255,7 @@ def test_terms_are_applied_to_the_licenses_of_the_policy_by_a_job(app: App) -> N
             "finished_at": None,
         }
     }
-    # What the policy says from now on is for another job.
+    # Later changes of the policy do not affect this job.
     app.ask("PATCH", "/policies/1", {"terms": {"max_activations": 50}})
     work(app)
     job = app.ask("GET", "/jobs/1").json

@@ -107,7 +107,7 @@ def test_a_code_is_fixed_once_the_product_has_a_license(app: App) -> None:
     assert (refused.status, refused.code) == (409, "still_in_use")
     assert refused.json["detail"] == "The code of product 17 is still in use: licenses name it."
     assert app.ask("PATCH", "/products/17", {"code": "draw", "name": "Draw"}).json["name"] == "Draw"
-    # A product without a code may be given one late.
+    # A product without a code can get one later.
     late = a_product(app, id=18, name="日本")
     app.do(create("K-2", product_id=18, status=Status.ACTIVE))
     assert app.ask("PATCH", "/products/18", {"code": "japan"}).json["code"] == "japan"

@@ -1,4 +1,6 @@
-"""What calls of v3 may name: products, customers and policies that there are, and what a beginner guesses."""
+"""References in calls of v3: to existing products, customers and policies, and members that
+beginners guess.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -22,7 +24,9 @@ HOOK = {"url": "https://crm.example.com/hooks", "events": ["license.*"]}
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """Products 5 and 6 are made, v2 has named 7 and customer 70. Ada is a customer of product 5, Bob of 6."""
+    """Products 5 and 6 exist; v2 referred to product 7 and customer 70. Ada is a customer of product 5, Bob
+    of 6.
+    """
     with open_app(tmp_path) as app:
         app.name_products(5, 6)
         app.do(create("KEY-V2", product_id=7, customer_id=70))
@@ -62,7 +66,7 @@ def test_what_v2_has_named_may_be_named_without_a_resource(app: App) -> None:
 
 
 def test_a_key_of_one_product_reaches_no_customer_of_others(app: App) -> None:
-    """Neither by the number, which is easy to guess, nor by the address; its own and new ones it may name."""
+    """Neither by ID, which is easy to guess, nor by address; it may refer to its own and new customers."""
     own = app.issue_token(Permissions.READ_WRITE, product_id=5)
     ada, bob = (app.ask("GET", f"/licenses/{number}").json["customer_id"] for number in (2, 3))
     for customer, pointer in (
@@ -73,7 +77,7 @@ def test_a_key_of_one_product_reaches_no_customer_of_others(app: App) -> None:
         refused = app.ask("POST", "/licenses", {"key": "KEY-X", "customer": customer}, token=own)
         assert (refused.status, refused.places) == (422, [(pointer, "unknown")]), customer
     moved = [app.ask("PATCH", "/licenses/2", {"customer_id": one}, token=own) for one in (bob, 4711)]
-    # A customer of others, and none: one answer.
+    # The same response for another's customer and a missing one.
     assert moved[0].body == moved[1].body
     assert moved[0].places == [("/customer_id", "unknown")]
     assert app.ask("PATCH", "/licenses/2", {"customer_id": ada}, token=own).status == 200
@@ -108,7 +112,7 @@ def test_what_a_beginner_guesses_is_told_the_right_call(
 
 
 def test_a_foreign_or_replaced_key_is_told_nothing_else(app: App) -> None:
-    """Whatever else is wrong with the license, and whoever asks."""
+    """Whatever else is wrong with the license, and for all callers."""
     device = {"license_key": "KEY-A", "fingerprint": "f" * 20}
     assert app.ask("POST", "/activate", device, token=None).status == 201
     for key in ("KEY-OLD", "KEY-A"):
@@ -136,7 +140,7 @@ def test_a_foreign_or_replaced_key_is_told_nothing_else(app: App) -> None:
 
 
 def test_the_codes_of_wrong_values_are_a_closed_list() -> None:
-    """Those that errors say by themselves; the others are typed. The reference has each of them."""
+    """The codes in error classes; all others are typed. The reference lists all of them."""
     codes = set(get_args(ValueCode))
     told = [
         one["code"] for kind in e.CATALOG for one in kind(*kind.example).problem_members().get("errors", ())

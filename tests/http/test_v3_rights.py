@@ -1,4 +1,4 @@
-"""Every route of v3, asked by every kind of caller: who is refused, and with which code."""
+"""All routes of v3, called by all kinds of callers: who is refused, and with which code."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.http.v3_app import App, open_app
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
-#: The rights that each kind of API key has. A call without one has ``NONE`` and ``CORE``.
+#: The rights of each kind of API key. A call without one has ``NONE`` and ``CORE``.
 RIGHTS = {
     None: {Right.NONE, Right.CORE},
     Permissions.CLIENT: {Right.NONE, Right.CORE, Right.API_KEY},
@@ -32,14 +32,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 @pytest.fixture(scope="module")
 def tokens(app: App) -> dict[Any, str | None]:
-    """The token of each kind of caller; ``(kind, 17)`` is for product 17 alone."""
+    """The token of each kind of caller; ``(kind, 17)`` is for product 17 only."""
     kinds = [one for one in RIGHTS if one is not None]
     bound: dict[Any, str | None] = {(one, 17): app.issue_token(one, product_id=17) for one in kinds}
     return bound | {one: app.issue_token(one) for one in kinds} | {None: None}
 
 
 def code_of(app: App, route: Route, token: str | None) -> str:
-    """The problem code of a call with the route's example, which names nothing that exists."""
+    """The problem code of a call with the route's example, which refers to nothing that exists."""
     path = route.path
     for name, is_text in route.parameters:
         path = path.replace(f"{{{name}:text}}" if is_text else f"{{{name}}}", "f" * 32 if is_text else "999")

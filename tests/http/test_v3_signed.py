@@ -1,4 +1,4 @@
-"""Signed answers: what each of them says, whole, and that nothing but the vendor's key can have said it."""
+"""Signed answers: all claims of each kind, and that only the vendor's key can have signed them."""
 
 import hashlib
 import json
@@ -62,7 +62,7 @@ LICENSE: dict[str, Any] = test_v3_client.LICENSE | {
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """License 1, of a product with a code, has one device."""
+    """An app with license 1, of a product with a code, and one device."""
     with open_app(tmp_path) as app:
         do(
             app,
@@ -76,14 +76,14 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def do(app: App, *commands: Any) -> list[Any]:
-    """The outcomes of commands; none may be refused."""
+    """Execute commands, none of which may be refused; return the outcomes."""
     outcomes = app.do(*commands)
     assert not [one for one in outcomes if isinstance(one, Exception)]
     return outcomes
 
 
 def ask(app: App, call: str, **body: Any) -> Reply:
-    """A call of a program about the license, without an API key; the answer is to be signed."""
+    """Make a client call about the license, without an API key, requesting a signed answer."""
     headers = JWT | body.pop("headers", {})
     return app.ask("POST", f"/{call}", {"license_key": KEY} | body, token=None, headers=headers)
 
@@ -95,14 +95,14 @@ def keys_of(app: App) -> LoadedKeys:
 
 
 def read(app: App, reply: Reply) -> dict[str, Any]:
-    """The claims, which another library has verified."""
+    """Verify the answer with another library; return the claims."""
     assert (reply.status in (200, 201), reply.headers["content-type"]) == (True, "application/jwt")
     assert reply.headers["cache-control"] == "no-store"
     return read_token(app, reply.body)
 
 
 def read_token(app: App, token: bytes) -> dict[str, Any]:
-    """The claims, without those that are different each time."""
+    """The claims, without those that always differ."""
     newest = keys_of(app).newest
     key = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": newest.public_key})
     verified = joserfc.deserialize_compact(token, key, algorithms=["EdDSA"])
@@ -119,7 +119,7 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
     assert now - 60 < issued <= now
     assert claims.pop("nbf") == issued - 300
     claims["exp"] -= issued
-    # Only license files answer no question.
+    # Only license files do not answer a request.
     assert len(claims.pop("asked", "-" * 43)) == 43
     # Only answers to validations have notices.
     assert claims.pop("notices", []) == []
@@ -129,13 +129,13 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
 
 
 def claims_of(token: bytes) -> dict[str, Any]:
-    """What the token says, whoever has signed it."""
+    """The claims of the token, without verification."""
     claims: dict[str, Any] = json.loads(decode_base64url(token.split(b".")[1]))
     return claims
 
 
 def valid(**members: Any) -> dict[str, Any]:
-    """The claims of a good answer."""
+    """The claims of a valid answer."""
     return {
         "aud": "editor",
         "sub": "license:1",
@@ -165,7 +165,7 @@ def test_a_yes_says_what_the_license_is_and_nothing_of_its_customer(app: App) ->
 
 
 def test_a_no_is_signed_too_and_lives_for_five_minutes(app: App) -> None:
-    """A device without a place is no activation."""
+    """A device without a place has no activation."""
     claims = read(app, ask(app, "validate", fingerprint="another-one", nonce="n"))
     no = {"valid": False, "code": "not_activated", "codes": ["not_activated"], "exp": 300}
     assert claims == valid(**no, nonce="n")
@@ -216,7 +216,7 @@ def test_a_lease_ends_its_signed_answer(app: App) -> None:
     assert lease["holder"] == "alice"
     license = LICENSE | {"max_leases": 2}
     assert claims == with_device(exp=60, license=license | {"leases": 1}, nonce="n")
-    # Its own holder, whatever is asked.
+    # The lease's own holder, whatever the request contains.
     renewed = read(app, ask(app, "leases/renew", lease_id=lease["id"], holder="bob"))
     assert {**renewed.pop("lease"), "expires_at": None} == {**lease, "expires_at": None}
     assert renewed == valid(exp=60, license=license | {"leases": 1})
@@ -224,13 +224,15 @@ def test_a_lease_ends_its_signed_answer(app: App) -> None:
     assert asked.pop("lease")["id"] == lease["id"]
     assert 0 < asked.pop("exp") <= 60
     assert asked == {name: one for name, one in with_device(license=license).items() if name != "exp"}
-    # A device that holds no place may take a lease, and the answer names none.
+    # A device without a place may take a lease, and the answer contains no device.
     other = read(app, ask(app, "leases", holder="bob", fingerprint="another-one"))
     assert "activation" not in other
 
 
 def test_a_floating_license_is_kept_by_those_who_hold_a_lease(app: App) -> None:
-    """A yes without a lease can be checked, not kept; a file only where devices are bounded, too."""
+    """An answer without a lease is only valid for minutes; a license file also requires a limit of
+    devices.
+    """
     do(app, set_terms({"max_leases": 2}))
     unheld = read(app, ask(app, "validate", fingerprint=LAPTOP))
     assert (unheld["valid"], unheld["codes"], unheld["exp"]) == (False, ["lease_required"], 300)
@@ -247,14 +249,14 @@ def test_a_floating_license_is_kept_by_those_who_hold_a_lease(app: App) -> None:
 
 
 def offline_until(app: App, number: int = 1) -> float:
-    """What is recorded of a device, in seconds since 1970; 0 for nothing."""
+    """The recorded offline time of a device, in seconds since 1970; 0 if none."""
     shown = app.ask("GET", f"/licenses/1/activations/{number}")
     at = shown.json["offline_until"]
     return 0.0 if at is None else datetime.fromisoformat(at).timestamp()
 
 
 def count_raises(app: App) -> Callable[[], int]:
-    """Let the database count how often what is recorded of a device changes."""
+    """Let the database count how often a device's recorded offline time changes."""
     with app.storage.write() as tx:
         tx.connection.exec_driver_sql("CREATE TABLE raises (token)")
         tx.connection.exec_driver_sql(
@@ -338,7 +340,7 @@ def test_a_device_of_v2_is_known_to_v3_from_its_first_call_on(app: App) -> None:
     token = place.activations[0].token
     assert offline_until(app, 2) == 0
     ask(app, "validate", token=token, headers={"Accept": "*/*"})
-    # Something may have been signed for it before that was recorded.
+    # An answer may have been signed for it before this was recorded.
     assert datetime.now(UTC).timestamp() + 14 * DAY - offline_until(app, 2) < 60
 
 
@@ -475,7 +477,7 @@ def test_a_license_file_is_a_signed_answer_as_text(app: App) -> None:
     assert (begin, end, last) == ("-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----", "")
     assert {len(one) for one in lines[:-1]} == {64}
     assert read_token(app, read_license_file(reply.body)) == with_device(exp=7 * DAY, nonce="n")
-    # Without a device, it would be for every one.
+    # Without a device, the file would be for any device.
     assert make_file(app).places == [("/fingerprint", "missing")]
     assert make_file(app, days=0).places == [("/days", "too_small")]
     assert make_file(app, fingerprint=LAPTOP, product="viewer").code == "product_mismatch"
@@ -485,7 +487,7 @@ def test_a_license_file_is_a_signed_answer_as_text(app: App) -> None:
 
 
 def learn(app: App, pinned: list[str]) -> list[str]:
-    """The public keys that a program trusts which was shipped with these, as it finds them from there."""
+    """The public keys that a program shipped with these keys learns to trust."""
     reply = app.ask("GET", "/signing-keys", token=None)
     for token in reply.json["keys"]:
         for key in pinned:
@@ -508,7 +510,7 @@ def test_a_withdrawn_key_leads_nowhere(app: App) -> None:
     assert learn(app, [old.public_key]) == [new.public_key, old.public_key]
     do(app, withdraw_key(old.kid))
     assert learn(app, [old.public_key]) == [old.public_key]
-    # A program that has learned both refuses the old one from now on.
+    # A program that knows both keys refuses the old one from now on.
     assert learn(app, [new.public_key, old.public_key]) == [new.public_key]
 
 

@@ -1,4 +1,4 @@
-"""The management API of claims and transfers: whole answers, and refusals."""
+"""The management API of claims and transfers: complete responses, and refusals."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Trials over v3: one for each device and product, ever; every answer whole."""
+"""Trials over v3: one per device and product, ever; complete responses."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ TERMS = {"trial": True, "valid_for_days": 30, "max_activations": 1, "entitlement
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """Product 17, called editor, has policy 1 for trials of 30 days."""
+    """An app with product 17, code editor, whose policy 1 grants trials of 30 days."""
     with open_app(tmp_path) as app:
         assert app.ask("POST", "/products", {"id": 17, "code": "editor", "name": "Editor"}).status == 201
         app.do(create_policy(name="Trial", product_id=17, terms=TERMS))
@@ -85,7 +85,7 @@ def test_the_same_device_gets_its_first_trial_again_expired_or_not(app: App) -> 
 
 
 def test_the_address_of_a_trial_is_shown_to_the_vendor_and_found(app: App) -> None:
-    """Beside the licenses of a customer with this address, who has not proved that the trial is theirs."""
+    """Next to the licenses of a customer with this address, who has not proved to own the trial."""
     start(app, email="Ada@Example.com")
     customer = {"customer": {"email": "ada@example.com"}}
     for number in range(2):
@@ -151,7 +151,7 @@ def test_the_policy_is_one_of_the_product_for_trials(app: App) -> None:
 
 
 def test_numbers_of_products_that_do_not_exist_give_no_trials(app: App) -> None:
-    """Where the policy is for every product, each number would be a trial of its own."""
+    """With a policy for all products, each product ID would allow another trial."""
     app.do(create_policy(name="Any", product_id=None, terms=TERMS))
     app.do(create(product_id=4))
     assert [start(app, policy=2, product=one).status for one in (17, "17", 4)] == [201, 200, 201]

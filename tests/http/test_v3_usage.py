@@ -1,4 +1,4 @@
-"""Usage of meters over v3; every answer whole."""
+"""Usage of meters over v3; complete responses."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ METERS = {
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """License 1 of product 17 has two meters."""
+    """An app with license 1 of product 17, which has two meters."""
     with open_app(tmp_path) as app:
         app.do(create(product_id=17), set_terms({"meters": METERS}))
         yield app
@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_not_counted(app: App) -> None:
 
 
 def close(app: App, meter: str) -> None:
-    """Close the present period of a meter: it is taken away."""
+    """Close the current period of a meter, by removing the meter."""
     app.do(set_terms({"meters": {name: one for name, one in METERS.items() if name != meter}}))
 
 

@@ -1,4 +1,4 @@
-"""Webhooks over the management API: whole answers, secrets that are shown once, deliveries."""
+"""Webhooks over the management API: complete responses, secrets shown once, deliveries."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -72,7 +72,7 @@ def test_a_rotated_secret_is_shown_once(app: App) -> None:
 
 
 def attempt_all(app: App, status: int = 200) -> None:
-    """What a server process does, without a network."""
+    """Attempt all deliveries, as a server process does, but without a network."""
     with closing(open_executor(app.storage.clone())) as executor:
         deliver(executor, now=read_clock(), receive=lambda _: status)
 

@@ -1,4 +1,4 @@
-"""What is wrong in a body of v3 is named with its place, and nothing is done."""
+"""Errors in a body of v3 are reported with their locations, and nothing is changed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from tests.makers import KEY, create, set_terms
 from tests.tables import each_row
 
 DATABASES = ("sqlite",)
-#: A body of each call that would be taken.
+#: A valid body for each call.
 GOOD: dict[str, dict[str, Any]] = {
     "/connections": {"shop": "generic", "name": "x"},
     "/customers": {},

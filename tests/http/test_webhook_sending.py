@@ -1,4 +1,4 @@
-"""Requests to receivers that hang, redirect, say too much or are not who they seem to be."""
+"""Requests to receivers that hang, redirect, send too much or have misleading addresses."""
 
 import asyncio
 import json
@@ -130,7 +130,7 @@ def test_names_that_lead_to_private_addresses_are_refused() -> None:
 
 
 def test_the_connection_goes_to_the_very_address_that_was_checked() -> None:
-    """A name that is looked up again, for the connection, could lead elsewhere."""
+    """Resolving the name again for the connection could yield another address."""
     asked: list[str] = []
 
     async def resolve(host: str, _port: int) -> Sequence[str]:
@@ -145,8 +145,8 @@ def test_the_connection_goes_to_the_very_address_that_was_checked() -> None:
 
 @pytest.mark.tier("rest")
 def test_a_name_server_that_answers_each_time_something_else_leads_nowhere(tmp_path: Path) -> None:
-    """DNS rebinding with a real name server, in a network of its own: no route leads out, and this machine's
-    own addresses are refused whenever they are what was found.
+    """DNS rebinding with a real name server, in a separate network without a route out; this machine's own
+    addresses are refused whenever the name resolves to them.
     """
     words = ["unshare", "--map-root-user", "--mount", "--net", sys.executable, "-m", "tests.http.rebinding"]
     if any(shutil.which(one) is None for one in ("unshare", "ip", "mount")):
@@ -158,7 +158,7 @@ def test_a_name_server_that_answers_each_time_something_else_leads_nowhere(tmp_p
     found = json.loads(done.stdout)
     assert found["connections"] == 0
     assert "sent" not in found["problems"]
-    # The name leads to this machine some of the times.
+    # Sometimes, the name resolves to this machine.
     assert any("is not a public address" in one for one in found["problems"]), found
 
 

@@ -1,4 +1,4 @@
-"""The loop that delivers webhooks, against real receivers that fail, hang, redirect and are gone."""
+"""The loop that delivers webhooks, with real receivers that fail, hang, redirect and are gone."""
 
 import asyncio
 import re
@@ -170,7 +170,7 @@ def test_a_receiver_that_is_back_gets_everything_in_order(
         asyncio.run(run(receiver))
     types = [one.json["type"] for one in receiver.received]
     assert types == ["license.created", "license.created", "license.activated"]
-    # One line when it begins to fail, and one when that is over.
+    # One log line when it begins to fail, and one when it works again.
     fails, works = (one for one in caplog.messages if one.startswith("the webhook 1 "))
     assert fails == "the webhook 1 fails: 127.0.0.1: status 503"
     assert re.fullmatch(r"the webhook 1 takes deliveries again after \d+ s", works)

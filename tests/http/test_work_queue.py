@@ -1,4 +1,4 @@
-"""The work queue of a process: what it begins, leaves alone and brings to its end."""
+"""The work queue of a process: what it starts, skips and finishes."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ from keywright.registry import open_executor
 from tests.concurrency.desks import in_a_loop
 from tests.makers import KEY_RING, NOW, a_storage, url_of
 
-#: What comes of the work on each mail: the pause that follows, or an error.
+#: Works on a mail; returns the pause until the next attempt, or raises an error.
 Work = Callable[[int], Awaitable[float]]
 
 
 class Mails(Handler):
-    """Works on mails as a test wants; it claims none."""
+    """Works on mails as a test specifies, without claiming them."""
 
     kind, name, needs_clock = MAILS, "mail", True
 
@@ -43,7 +43,7 @@ class Mails(Handler):
 
 @asynccontextmanager
 async def a_queue(folder: Path, mails: Mails, *, is_clock_right: bool = True) -> AsyncIterator[Queue]:
-    """A queue that looks when a test says so; three mails wait."""
+    """A queue that polls when a test says so; three mails wait."""
     with closing(a_storage(folder)) as storage:
         queue_mails(storage, 3)
         desk = Desk(open_executor(storage), most_waiting=100)
@@ -63,7 +63,7 @@ def queue_mails(storage: Storage, amount: int) -> None:
 
 
 async def look(queue: Queue, times: int = 1) -> None:
-    """Look, and let what was begun come to its end."""
+    """Poll, and wait until the started work has ended."""
     for _ in range(times):
         await queue._look()
         for _ in range(20):
@@ -166,7 +166,7 @@ async def test_claims_are_renewed_before_they_end_and_the_next_ones_at_once(
         return 0.0
 
     def ends(less: int = 0) -> set[int]:
-        """When the claims end, after they were made to end so many seconds earlier."""
+        """Move the ends of claims this many seconds back; return them."""
         column = mail_outbox.c.claimed_until
         with closing(open_storage(url_of(tmp_path), KEY_RING)) as storage, storage.write() as tx:
             tx.connection.execute(update(mail_outbox).values(claimed_until=column - less))
