@@ -32,7 +32,7 @@ DATABASES = ("sqlite",)
 
 
 def hidden(answer: httpx.Response) -> dict[str, Any]:
-    """The hidden fields of the page's form, and the values of its other fields."""
+    """The hidden fields of the page's form, except the CSRF token."""
     form = answer.text.split('action="/admin/licenses/bulk/start"')[1].split("</form>")[0]
     fields: dict[str, Any] = {}
     for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):

@@ -332,7 +332,7 @@ def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: Runni
         way = link(new)
         token = way.partition("=")[2]
         assert visitor.get(way).status_code == 200
-        # Only a complete form creates a user.
+        # Opening the link creates no user.
         assert new.count("users") == 0
         fields = {"token": token, "name": " grace ", "new_password": PASSWORD, "repeated": PASSWORD}
         for wrong, complaint in (

@@ -16,7 +16,7 @@ DATABASES = ("sqlite",)
 
 
 def exchange(server: RunningServer, request: bytes) -> bytes:
-    """Send, and read the response until the server closes the connection or pauses."""
+    """Send a request, and read everything until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
         connection.sendall(request)
         received = b""

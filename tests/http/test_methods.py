@@ -150,7 +150,7 @@ def test_what_is_no_method_is_no_http(server: RunningServer, method: bytes) -> N
 
 
 def meaning(method: Any, where: str) -> dict[str, Any]:
-    """The ways in which a POST can override the method."""
+    """The parameters with which a POST overrides the method."""
     if where == "header":
         return {"headers": {"X-HTTP-Method-Override": method}}
     return {where: {"_method": method}}

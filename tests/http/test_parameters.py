@@ -76,7 +76,7 @@ def test_a_body_that_does_not_say_what_it_is_counts_for_a_post_only(vendor: Clie
         assert vendor.ask(method, path, body=b"{").status == 200
 
 
-#: Values that resemble a missing token.
+#: Tokens given as a list or repeatedly, which must not count as missing.
 LISTS = [
     {"query": "token[]={token}"},
     {"query": "token%5B%5D={token}"},

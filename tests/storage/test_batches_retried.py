@@ -184,7 +184,7 @@ def test_of_one_license_only_so_much_is_kept_and_the_newest_stays(storage: Stora
         idempotency.trim(tx, 18, 3_000)
     assert kept(own) == [False] * 3 + [True] * 3
     assert kept(others) == [True, True]
-    # It happens occasionally, sooner for a larger response.
+    # Trimming happens automatically from time to time, sooner after a larger response.
     first = keep(-17, 10, 972)
     for number in range(11, 200):
         keep(-17, number, 2**20)
