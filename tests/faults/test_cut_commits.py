@@ -80,19 +80,19 @@ def test_the_judge_finds_a_program_that_takes_an_unknown_fate_for_success(
     found = {"unknown fates": len(open_calls), "found missing": len(missing)}
     record("R10", "control: a program that takes an unknown fate for success", found)
     assert missing
-    assert set(missing) < {call.label for call in open_calls}
+    assert set(missing) <= {call.label for call in open_calls}
 
 
 def test_the_judge_finds_a_program_that_asks_again_without_an_idempotency_key(
     distant: RunningServer, store: Database, proxy: Proxy
 ) -> None:
-    journal = cut_under_load(distant, store, proxy, [Place.AFTER] * 3, HASTY)
+    # A cut may meet a change that the server has given itself.
+    journal = cut_under_load(distant, store, proxy, [Place.AFTER] * 12, HASTY)
     open_calls = {call.label for call in journal if call.may_have_happened}
     doubled = judge_calls(journal, store.labels()).doubled
     found = {"unknown fates": len(open_calls), "found doubled": len(doubled)}
     record("R10", "control: a program that asks again without an Idempotency-Key", found)
     assert set(doubled) == open_calls
-    # A cut may meet a change that the server has given itself.
     assert len(open_calls) >= 2
 
 
