@@ -62,7 +62,7 @@ def connect_shop(walk: Walk) -> None:
     walk.press("Your shop")
     walk.page.get_by_label("Shop", exact=True).select_option("Stripe")
     walk.page.get_by_label("Secret").fill("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    walk.press("Connect", "Next: which product makes which license")
+    walk.press("Connect", "Next: map products to licenses")
     walk.page.locator("#product-1").fill("price_1")
     walk.page.locator("#policy-1").select_option("Perpetual")
     walk.press("Save")

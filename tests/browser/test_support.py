@@ -30,13 +30,14 @@ def test_a_device_is_freed_and_given_back_in_three_clicks(
     box = page.get_by_role("region", name="New devices are refused")
     # One look: above everything else, without a click.
     refused = (
-        r"1 of 1 are taken\.\s+Last refused 3 minutes ago, \d\d:\d\d\s[AP]M · jane-desktop · 203\.0\.113\.7"
+        r"1 of 1 places are taken\.\s+"
+        r"Last refused 3 minutes ago, \d\d:\d\d\s[AP]M · jane-desktop · 203\.0\.113\.7"
     )
     expect(box).to_contain_text(re.compile(refused))
     axe.check(page)
     camera.take(page, "refused")
     page.get_by_role("button", name="Free desk of Kim").click()
-    expect(page.get_by_text("A new device would be let in now.")).to_be_visible()
+    expect(page.get_by_text("A new device would be accepted now.")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     expect(box).to_be_visible()
 

@@ -97,14 +97,14 @@ def test_a_sale_that_waits_is_listed_and_tried_again(ada: Visitor, bob: Visitor)
     with opened(ada.server) as storage:
         sell(storage, number)
     listed = ada.get("/connections")
-    assert "Sales that wait for a decision" in said(listed)
+    assert "Sales waiting for a decision" in said(listed)
     assert "The mapping does not have the product." in said(listed)
     edit(ada, number, name="Waiting", product="pro-of-pages", policy=str(policy(ada, "Of pages")))
     ((event,),) = ada.server.sql("SELECT id FROM shop_events WHERE connection_id = ?", number)
     done = bob.post(f"/connections/{number}/events/{event}/retry", **{"from": "list"})
     assert "It is tried again in a moment." in followed(bob, done)
     assert "order-of-pages" in said(bob.get(f"/connections/{number}"))
-    assert "Nothing here" in said(bob.get(f"/connections/{number}?state=ignored"))
+    assert "No events" in said(bob.get(f"/connections/{number}?state=ignored"))
 
 
 def test_what_was_changed_by_hand_can_be_applied_anyway(ada: Visitor, bob: Visitor) -> None:

@@ -343,7 +343,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     # A removed meter is closed, and shown with its last state.
     decide(server, set_terms({"max_leases": 5}, license.key))
     text = said(bob.get(f"/licenses/{license.id}"))
-    assert re.search(r"Past usage Meter From To Used Limit Above it exports .* 7 100 0", text)
+    assert re.search(r"Past usage Meter From To Used Limit Above the limit exports .* 7 100 0", text)
     assert "Period of usage closed: exports 7" in said(bob.get(f"/licenses/{license.id}/history"))
 
 

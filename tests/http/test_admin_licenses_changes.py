@@ -236,7 +236,9 @@ def test_the_last_day_is_a_whole_day_in_the_time_zone_of_the_reader(
 ) -> None:
     license = make(server)
     bob.http.cookies.set("keywright_zone", "America/New_York", domain="127.0.0.1", path="/admin")
-    assert "The whole day in America/New_York." in said(bob.get(f"/licenses/{license.id}/edit"))
+    assert "Valid until the end of this day in America/New_York" in said(
+        bob.get(f"/licenses/{license.id}/edit")
+    )
     edit(bob, license, expires_at="2031-05-01")
     assert found(server, license).expires_at == datetime(2031, 5, 2, 4, tzinfo=UTC)
     page = bob.get(f"/licenses/{license.id}/edit").text

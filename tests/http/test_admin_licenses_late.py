@@ -19,7 +19,7 @@ from tests.server import RunningServer, running
 
 #: More licenses than one step reads.
 _MANY = 15
-_TAKES_LONG = "There was not enough time to look at all licenses. Narrow the search"
+_TAKES_LONG = "There was not enough time to search all licenses. Narrow the search"
 _NOTHING_YET = "Nothing found so far"
 
 

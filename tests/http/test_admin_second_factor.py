@@ -104,7 +104,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: RunningServer, visitor:
     app, codes = set_up(visitor)
     assert len(codes) == second_factors.RECOVERY_CODES
     assert visitor.token != before
-    assert "Signing in asks for a code from your app" in said(visitor.get("/account"))
+    assert "you enter a code from your app" in said(visitor.get("/account"))
     with a_visitor(server) as another:
         answer = begin(another, name, "/admin/account")
         assert (answer.status_code, title(answer)) == (200, "Enter your code")

@@ -174,7 +174,7 @@ def test_a_form_that_was_sent_too_late_is_kept_for_after_the_sign_in(visitor: Vi
     again = {"name": "bob", "kept": hidden(refused, "kept")}
     assert visitor.post("/sign-in", **again, password="wrong").status_code == 403
     offered = visitor.post("/sign-in", **again, password=PASSWORD)
-    assert "was not sent yet" in said(offered)
+    assert "has not been sent yet" in said(offered)
     assert 'action="/admin/licenses/new"' in offered.text
     sent = {name: hidden(offered, name) for name in (*form, "csrf_token")}
     answer = visitor.http.post("/admin/licenses/new", data=sent)

@@ -44,9 +44,9 @@ def test_a_full_license_says_who_was_refused_and_what_can_be_done(
     license = full(server)
     refuse(server, license, device_name="jane-desktop", ip_address="203.0.113.7", times=2)
     text = re.sub(r" ?, \d+:\d+\s[AP]M UTC", "", top(bob, license))
-    assert "New devices are refused: 1 of 1 are taken." in text
+    assert "New devices are refused: 1 of 1 places are taken." in text
     assert "Last refused 3 minutes ago · jane-desktop · 203.0.113.7 · 2 times" in text
-    assert "Free a device Allow one more" in text
+    assert "Free a device Allow one more device" in text
     assert "Allow one more" not in top(carol, license)
 
 
@@ -78,7 +78,7 @@ def test_a_refusal_of_the_past_is_told_where_a_device_would_be_let_in_now(
     license = make(server)
     refuse(server, license, reason="expired", fingerprint="fingerprint-of-jane")
     text = re.sub(r" ?, \d+:\d+\s[AP]M UTC", "", top(bob, license))
-    assert "A new device would be let in now. Last refused 3 minutes ago · fingerprint-of-jane" in text
+    assert "A new device would be accepted now. Last refused 3 minutes ago · fingerprint-of-jane" in text
     assert "The license had expired." in text
 
 
@@ -92,7 +92,7 @@ def test_the_terms_say_when_another_new_device_may_come(server: RunningServer, b
         UpdateLicense(**asked(license=license.id, terms=terms)),
         ActivateDevice(**asked(origin=program, license=license.key, device=device)),
     )
-    assert "Another one may come in 48 hours." in top(bob, license)
+    assert "Another new device is possible in 48 hours." in top(bob, license)
 
 
 def test_trying_says_what_would_happen_and_changes_nothing(
@@ -104,12 +104,12 @@ def test_trying_says_what_would_happen_and_changes_nothing(
     def tried(visitor: Visitor, fingerprint: str = "") -> str:
         return said(visitor.post(f"/licenses/{license.id}/try", fingerprint=fingerprint))
 
-    assert "It would be let in, as a new device." in tried(carol)
+    assert "It would be accepted as a new device." in tried(carol)
     decide(server, ActivateDevice(**asked(license=license.key, device=device)))
     before = found(server, license)
-    assert "It would be refused: 1 of 1 are taken." in tried(bob)
-    assert "It would be let in: the device has its place." in tried(bob, "fingerprint-of-kim")
-    assert "It would be refused: 1 of 1 are taken." in tried(bob, "fingerprint-of-jane")
+    assert "It would be refused: 1 of 1 places are taken." in tried(bob)
+    assert "It would be accepted: the device already has a place." in tried(bob, "fingerprint-of-kim")
+    assert "It would be refused: 1 of 1 places are taken." in tried(bob, "fingerprint-of-jane")
     decide(server, UpdateLicense(**asked(license=license.id, changes={"status": Status.DISABLED})))
     assert "It would be refused: The license was disabled" in tried(bob, "fingerprint-of-kim")
     decide(server, UpdateLicense(**asked(license=license.id, changes={"status": Status.ACTIVE})))
@@ -125,7 +125,7 @@ def test_many_devices_are_paged_also_where_one_is_tried(server: RunningServer, c
     devices = [asked(license=license.id, label=name, meta_data=meta_data) for name in names]
     decide(server, *(Activate(**one) for one in devices))
     answers = [carol.post(f"/licenses/{license.id}/try"), carol.get(f"/licenses/{license.id}")]
-    assert all("50 of 260, active ones first." in said(one) for one in answers)
+    assert all("50 of 260, active first." in said(one) for one in answers)
     assert max(len(one.content) for one in answers) < 200_000
     shown: list[str] = []
     for first in range(0, 300, 50):

@@ -52,4 +52,4 @@ def test_the_page_of_a_batch_counts_what_was_claimed(bob: Visitor) -> None:
     customer = make_customer(server, "box@transfers.example")
     ids = [one for (one,) in server.sql(made)]
     decide(server, ClaimLicense(**asked(license=ids[0], customer_id=customer)))
-    assert re.search("1 were claimed by customers, and 0 activated", said(bob.get(job)))
+    assert re.search("Customers claimed 1 of these licenses, and 0 were activated", said(bob.get(job)))

@@ -83,7 +83,7 @@ def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningS
     assert title(page) == "Allow 2 more places"
     assert "600 licenses done. 600 of them were skipped." in said(page)
     assert "License 1: it has no limit. License 2: it has no limit." in said(page)
-    assert "… and others." in said(page)
+    assert "… and more." in said(page)
     assert "Cancel the job" not in page.text
     assert "data-refresh" not in page.text
 
@@ -190,7 +190,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
     reason = f"{HOSTILE} may not change licenses any more."
     assert f"stopped {reason}" in said(ada.get("/jobs"))
     page = ada.get(f"/jobs/{number}")
-    assert f"stopped {reason} What was done before remains." in said(page)
+    assert f"stopped {reason} The changes made so far remain." in said(page)
     assert HOSTILE not in page.text
     assert f"Job {number} stopped: {reason}" in said(ada.get("/events"))
 

@@ -563,7 +563,7 @@ def test_an_administrator_erases_a_customer_who_has_asked_for_it(
     for asked_for, is_asked in (("erase", True), ("keep", False), ("erase", True)):
         stranger.post(f"/account/{asked_for}")
         assert ("you asked us to erase your data" in said(stranger.get("/account"))) is is_asked
-        assert ("asks to be erased since" in ada.get(f"/customers/{number}").text) is is_asked
+        assert ("This customer asked to be erased on" in ada.get(f"/customers/{number}").text) is is_asked
     assert "A customer asks to be erased." in said(ada.get("/overview"))
     assert "Gone Soon" in said(ada.get("/portal"))
     assert bob.get(f"/customers/{number}/erase").status_code == 403
