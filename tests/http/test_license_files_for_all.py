@@ -56,7 +56,7 @@ def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
     assert title(ada.get(page)) == "Make license files, and mail them"
     assert "3 licenses done. 1 of them was skipped." in shown
     counted = "Files: 2. Mails: 1. Licenses without a customer: 1. Customers without an e-mail address: 0."
-    for text in (counted, "it is disabled", "It is deleted 14 days after the job ends."):
+    for text in (counted, "it is disabled", "The file is deleted 14 days after the job ends."):
         assert text in shown
     answer = ada.post(f"{page}/file")
     assert "license-files-" in answer.headers["content-disposition"]
