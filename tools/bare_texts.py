@@ -34,7 +34,7 @@ _VERBATIM = {"code", "pre", "script", "style"}
 _VALUE = "\ufffc"
 _WORD = re.compile(r"[^\W\d_]{2,}")
 #: Matches sentences and labels, but no names of classes, fields or icons.
-_LOOKS_SHOWN = re.compile(r"[A-Z][a-z]+( |$)|[A-Za-z]{2,} [a-z]{2,}.* |\w+ .*[a-z]{2,}[.!?]$")
+_LOOKS_SHOWN = re.compile(r"(?:\d+\. )?[A-Z][a-z]+( |$)|[A-Za-z]{2,} [a-z]{2,}.* |\w+ .*[a-z]{2,}[.!?]$")
 #: Calls whose arguments no page shows.
 _UNSEEN_CALLS = {"debug", "info", "warning", "exception", "compile", "TypeError", "TypeVar", "FateUnknown"}
 #: Calls whose texts are mapped to sentences in http/pages/reasons.py.

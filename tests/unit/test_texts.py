@@ -48,6 +48,7 @@ def test_bare_sentences_of_code_are_found(source: str, found: list[str]) -> None
         ('<a title="Save it">{{ _("Save") }}</a>', ["Save it"]),
         ("<p>{% if x %}{{ x }} licenses{% endif %}</p>", ["… licenses"]),
         ('{{ field("name", "Name") }}', ["Name"]),
+        ('{{ card("1. Save it") }}', ["1. Save it"]),
         ('{{ field("name", _("Name")) }}', []),
         ("{% trans %}Save <b>it</b>{% endtrans %}", []),
         ("<p class=\"muted wide\"><code>keywright serve</code> {{ _('Save') }} — 12</p>", []),
