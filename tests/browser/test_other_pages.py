@@ -108,7 +108,7 @@ def test_keys_are_shown_while_a_policy_is_described(signed_in: SignedIn, axe: Ax
     page.get_by_text("Usage", exact=True).click()
     meter = page.get_by_role("group", name="Meter 1")
     meter.get_by_label("Name").fill("exports")
-    meter.get_by_label("Limit").fill("100")
+    meter.get_by_label("Limit", exact=True).fill("100")
     page.get_by_role("button", name="Save").click()
     said(page, "The policy A trial is created.")
     assert re.search(r"A trial\s+—\s+TRIAL-\w{5}-\w{5}\s+weak 50 bits", row(page, "A trial"))
