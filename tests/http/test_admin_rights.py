@@ -156,7 +156,9 @@ def test_a_page_without_a_right_cannot_even_be_written() -> None:
 @each_row("number", [0, 2**63 - 2, 2**63, 10**40, "9" * 3_000])
 def test_there_is_no_page_about_a_number_that_nothing_has(ada: Visitor, number: object) -> None:
     """Forms that undo or free something redirect to its page, which shows the reason for a refusal."""
-    for one in (one for one in ALL if "999999" in one.path):
+    # A neighbor's license may belong to the customer 0 or the product 0 of a shop, which then have a page.
+    shown = ("/customers/", "/products/") if number == 0 else ()
+    for one in (one for one in ALL if "999999" in one.path and not one.path.startswith(shown)):
         path = one.path.replace("999999", str(number))
         status = (ada.get(path) if one.method == "GET" else ada.post(path)).status_code
         leads_back = re.search(r"/(free|restore|undo)\b", path) is not None
