@@ -1,6 +1,7 @@
 """Reports, and the versions of a product in use: pages, CSV, v3 and the terminal."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -59,7 +60,12 @@ def fill(server: RunningServer) -> None:
 
 
 def test_each_figure_of_the_reports_leads_to_its_list(server: RunningServer, carol: Visitor) -> None:
-    shown = said(carol.get("/reports"))
+    answer = carol.get("/reports")
+    heads = re.findall(r"<thead>(.*?)</thead>", answer.text, re.DOTALL)
+    figures = "Made Trials begun Trials bought Due Renewed Renewal rate Lapsed Refunded"
+    found = [" ".join(re.sub("<.*?>", " ", one).split()) for one in heads[:2]]
+    assert found == [f"Month {figures}", f"Product {figures}"]
+    shown = said(answer)
     assert f"{datetime.now(UTC):%b %Y} 4 0 0 0 0 — 0 0" in shown
     assert "Paint 3 0 0" in shown
     assert "4.1 macOS Paint 9 9 9 4.2 macOS Paint 1 1 1" in shown
