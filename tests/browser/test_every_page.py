@@ -27,6 +27,14 @@ _LOST = """() => {
     return [...ids.filter((id, at) => ids.indexOf(id) !== at), ...lost.map((one) => one.action)];
 }"""
 
+_UNEVEN = """() => {
+    const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+    const rows = [...document.querySelectorAll("main table")].flatMap((table) =>
+        [...table.tBodies].flatMap((body) => [...body.rows]).filter(
+            (row) => table.tHead && width(row) !== width(table.tHead.rows[0])));
+    return rows.map((row) => row.closest("table").innerText.slice(0, 80));
+}"""
+
 
 @pytest.mark.parametrize("name", ROLES)
 def test_every_page_is_accessible_and_fits_on_a_phone(
@@ -114,10 +122,14 @@ def check_contrast_in_the_dark(page: Page, axe: Axe) -> None:
 
 
 def check_outline(page: Page) -> None:
-    """The page has one heading of level 1, one main part, a title, and no inline style."""
+    """The page has one heading of level 1, one main part, a title, a heading for each column, and no inline
+    style.
+    """
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     expect(page.get_by_role("main")).to_have_count(1)
     assert page.title().endswith(" · Keywright"), page.url
     lost = page.evaluate(_LOST)
     assert lost == [], f"{page.url} has ids twice, or forms that do not come back to their place: {lost}"
+    uneven = page.evaluate(_UNEVEN)
+    assert uneven == [], f"{page.url} has rows with more or fewer cells than headings: {uneven}"
     assert page.locator("[style]").count() == 0, f"{page.url} has a style that the browser does not apply"
