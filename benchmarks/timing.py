@@ -107,7 +107,7 @@ def _wrong_at_the_end(text: str) -> str:
     return text[:-1] + ("a" if text[-1] != "a" else "b")
 
 
-def _pairs(connection: http.client.HTTPConnection, filled: Filled, name: str) -> Iterator[Pair]:
+def _pairs(connection: http.client.HTTPConnection, filled: Filled) -> Iterator[Pair]:
     def validate(key: str, vendor: Vendor | None = None) -> Call:
         headers = {} if vendor is None else {"Authorization": vendor.credentials}
         return Call("GET", f"{servers.LICENSES}/validate/{key}", headers)
@@ -150,7 +150,7 @@ def _pairs(connection: http.client.HTTPConnection, filled: Filled, name: str) ->
     yield Pair(
         "sign-in to the pages: the name of a user, of none",
         403,
-        lambda number: send("/admin/sign-in", name=f"{name}-{number}", password="a wrong password"),
+        lambda number: send("/admin/sign-in", name=f"user-{number}", password="a wrong password"),
         lambda number: send("/admin/sign-in", name=f"nobody-{number}", password="a wrong password"),
         _SELDOM,
     )
@@ -176,39 +176,31 @@ def _open_form(connection: http.client.HTTPConnection, path: str) -> Callable[..
     return lambda to, **fields: Call("POST", to, headers, urlencode({"csrf_token": token, **fields}))
 
 
-def _add_people(filled: Filled, name: str) -> None:
+def _add_people(filled: Filled) -> None:
     context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:benchmark", "", ""))
     password = hash_password("a password for one run")
+    emails = [f"customer-{number}@example.com" for number in range(_PEOPLE)]
+    names = [f"user-{number}" for number in range(_PEOPLE)]
+    customers = [CreateCustomer(context=context, fields=NewCustomer(email=email)) for email in emails]
+    users = [
+        CreateUser(context=context, name=name, role=Role.SUPPORT, password_hash=password) for name in names
+    ]
     with opened(filled.data_dir, filled.database) as storage:
-        open_executor(storage).execute(
-            [
-                CreateCustomer(context=context, fields=NewCustomer(email=f"customer-{number}@example.com"))
-                for number in range(_PEOPLE)
-            ]
-        )
-        open_executor(storage).execute(
-            [
-                CreateUser(
-                    context=context, name=f"{name}-{number}", role=Role.SUPPORT, password_hash=password
-                )
-                for number in range(2 * _SELDOM)
-            ]
-        )
+        open_executor(storage).execute([*customers, *users])
 
 
 def main() -> int:
     """Print a row for each pair; 1 when one is told apart, or the control is not."""
-    name = "user"
     is_right = True
     with TemporaryDirectory() as folder:
         filled = fill(Path(folder), Database(), _LICENSES, lambda _: None)
-        _add_people(filled, name)
+        _add_people(filled)
         with servers.running(filled, servers.UNLIMITED | _SETTINGS) as server:
             parts = urlsplit(server.url)
             with closing(
                 http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_PASSWORD_TIMEOUT)
             ) as connection:
-                for pair in _pairs(connection, filled, name):
+                for pair in _pairs(connection, filled):
                     near, far = compare(connection, pair)
                     t = welch(near, far)
                     is_right &= (abs(t) < BOUND) == (pair.far_status is None)

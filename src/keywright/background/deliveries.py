@@ -60,7 +60,7 @@ class Pace:
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls wait a large part of the time."""
+        """Whether calls were waiting for more than ``_BUSY`` of the time."""
         return self._waiting > _BUSY
 
     def look(self) -> None:

@@ -85,7 +85,7 @@ class _TimedCall:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the desk has begun; setting it starts the measurement."""
+        """Whether the desk has begun this call; setting it starts the measurement."""
         return True
 
     @is_begun.setter

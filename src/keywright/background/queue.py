@@ -117,7 +117,7 @@ class _Lane:
         return None
 
     def leave_alone(self, number: int, seconds: float) -> None:
-        """Pause this item, or a kind with one item at a time, for so many seconds."""
+        """Pause this item for this many seconds; for a kind with one item at a time, pause the kind."""
         self._left_alone[number if self.handler.most > 1 else 0] = monotonic() + seconds
 
     def list_held(self, items: list[Item], now: int) -> list[Item]:

@@ -23,9 +23,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def reachable_host(host: str) -> str:
-    """Return the host at which this machine reaches a server that listens on ``host``, which may stand for
-    all addresses.
-    """
+    """Return the host to reach a server at that listens on ``host``, which may stand for all addresses."""
     # Nothing is bound here.
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 

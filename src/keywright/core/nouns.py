@@ -62,7 +62,7 @@ MAX_LIMIT = 200
 
 
 class Items(NamedTuple):
-    """How a list is written as text: one item per line in a form, one option per item at the terminal."""
+    """The text format of a list: one item per line in a form, one option per item at the terminal."""
 
     parse: Callable[[str], Any]
     write: Callable[[Any], str]

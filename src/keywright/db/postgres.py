@@ -111,9 +111,7 @@ class PostgresStorage:
         return None if self._replica is None else self._replica.state
 
     def interrupt(self, *, writing: bool) -> None:
-        """Break the connection for writes or those for reads, from another thread; pending waits then
-        fail.
-        """
+        """Break the connection for writes, or those for reads, from another thread; pending waits fail."""
         for session in (self._writer,) if writing else (self._snapshots, self._statements):
             session.interrupt()
         if self._replica is not None and not writing:
@@ -163,9 +161,7 @@ class _IdGenerator:
         return last
 
     def _last(self, name: str) -> int | None:
-        """Return the last ID that was taken; None while another transaction that altered the sequence
-        commits.
-        """
+        """The last ID that was taken; None while another transaction that altered the sequence commits."""
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {name}"  # noqa: S608
         last: int | None = self._connection.exec_driver_sql(words).scalar()
         return last

@@ -26,9 +26,7 @@ class Transactions(Protocol):
         """Begin a transaction that sees one snapshot or, with ``is_single``, one per statement."""
 
     def write(self, *, wait: float | None = None) -> AbstractContextManager[WriteTransaction]:
-        """Begin a transaction that changes rows, after waiting at most ``wait`` seconds; None is the default
-        limit.
-        """
+        """Begin a transaction for changes, after waiting at most ``wait`` seconds (None: the default)."""
 
 
 def with_retries(transact: Callable[[], Result]) -> Result:

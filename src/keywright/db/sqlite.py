@@ -74,9 +74,7 @@ class SqliteStorage:
         engines: dict[str, Engine] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """``engines``, by mode, are those of another object on the same file, to share compiled
-        statements.
-        """
+        """``engines``, by mode, are another object's on the same file, to share compiled statements."""
         self.watch = watch or Watch()
         self.path = path
         self._key_ring = key_ring
@@ -95,9 +93,7 @@ class SqliteStorage:
 
     @contextmanager
     def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
-        """Begin a transaction that sees a consistent snapshot of the database. Raises
-        ``StoreUnavailable``.
-        """
+        """Begin a transaction that sees a consistent snapshot. Raises ``StoreUnavailable``."""
         try:
             if self._reader is None:
                 self._reader = self._open_reader()

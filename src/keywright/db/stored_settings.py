@@ -19,9 +19,7 @@ _ALL = select(stored_settings.c.name, stored_settings.c.sealed_value).order_by(s
 
 
 def list_stored(tx: ReadTransaction) -> dict[str, str]:
-    """Return every setting that was changed in the pages, as text; a damaged one as a text that no setting
-    may have.
-    """
+    """Every setting that was changed in the pages, as text; a damaged one as an invalid text."""
     return {name: _unseal(tx.key_ring, name, value) for name, value in tx.connection.execute(_ALL)}
 
 
@@ -33,9 +31,7 @@ def _unseal(key_ring: KeyRing, name: str, value: bytes) -> str:
 
 
 def look_at_stored(url: str, key_ring: KeyRing) -> dict[str, str]:
-    """Return these settings of a database of any version without migrating it. Raises the errors of
-    ``open_storage``.
-    """
+    """These settings of a database of any version, unmigrated. Raises the errors of ``open_storage``."""
 
     def read(connection: Connection, name: str) -> dict[str, str]:
         is_known = (read_state(connection, name).revision or "") >= _FIRST_REVISION

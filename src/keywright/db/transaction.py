@@ -31,9 +31,7 @@ def _exist(questions: tuple[Question, ...]) -> Select[Any]:
 
 
 class IdGenerator(Protocol):
-    """Generates the IDs of licenses, activations, products and customers; each kind of database has its
-    own.
-    """
+    """Generates the IDs of licenses, activations, products and customers, per kind of database."""
 
     def next(self, kind: str) -> int:
         """Return the ID of a new object of this kind (see ``ID_KINDS``); no ID is returned twice."""
@@ -62,9 +60,7 @@ class ReadTransaction:
     """A transaction that sees a consistent snapshot of the database and changes nothing."""
 
     def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
-        """Statements are executed on ``connection``; ``key_ring`` seals and signs with the installation's
-        secret.
-        """
+        """``connection`` executes statements; ``key_ring`` seals and signs with the installation's secret."""
         self.connection = connection
         self.key_ring = key_ring
         self.is_postgres = is_postgres(connection)

@@ -44,9 +44,7 @@ def find_verified_hosts(url: str) -> list[tuple[str, int]]:
 
 
 def _read_hosts(url: str) -> tuple[bool, list[tuple[str, str, int]]]:
-    """Return whether certificates are verified; and for each server its name, the address it is reached at,
-    and its port.
-    """
+    """Whether certificates are verified; and each server's name, the address to reach it at, and port."""
     from psycopg.pq import Conninfo
 
     values = {one.keyword: one.val for one in Conninfo.get_defaults()}

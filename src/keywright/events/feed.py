@@ -81,9 +81,7 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class LookAtFeed(Query, frozen=True, kw_only=True):
-    """Return all events after this ID, about any subject; without an ID, only the ID up to which all are
-    visible.
-    """
+    """All events after this ID, about any subject; without one, only the ID up to which all are visible."""
 
     cost = Cost.FEED
 

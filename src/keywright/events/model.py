@@ -32,9 +32,7 @@ class RecordEvent(Command, frozen=True, kw_only=True):
 
 
 class SettleEvents(Command, frozen=True, kw_only=True):
-    """Find the last event up to which no other can still be committed; returns whether it is the newest
-    one.
-    """
+    """Find the last event up to which no other can still be committed; returns whether it is the newest."""
 
     cost = Cost.ALONE
     is_internal = True

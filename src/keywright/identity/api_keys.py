@@ -84,9 +84,7 @@ def may_write(permissions: Permissions) -> bool:
 
 
 def may_call_core(permissions: Permissions) -> bool:
-    """Whether activating, reactivating, deactivating, validating, and reading a license by its key are
-    allowed.
-    """
+    """Whether activate, reactivate, deactivate, validate, and reading a license by its key are allowed."""
     return permissions is not Permissions.WRITE
 
 

@@ -26,9 +26,7 @@ _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
 def setup_token(tx: ReadTransaction, now: datetime) -> str:
-    """Return a token to create the first administrator, valid for ``SETUP_TIME``. Raises ``SetupOver`` if
-    there are users.
-    """
+    """A token to create the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` if users exist."""
     if has_users(tx):
         raise SetupOver
     issued = f"{int(now.timestamp()):x}"

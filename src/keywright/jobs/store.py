@@ -139,9 +139,7 @@ def list_job_licenses(
 
 
 def delete_old_job_licenses(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` notes of the oldest job with notes that ended before this moment; return how
-    many.
-    """
+    """Delete at most ``limit`` notes of the oldest job with notes that ended before this; return how many."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
     column = job_licenses.c
     first = (
@@ -233,9 +231,7 @@ def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` jobs that ended before this moment and have no chunks or notes left; return
-    how many.
-    """
+    """Delete at most ``limit`` jobs that ended before this and have no chunks or notes; return how many."""
     query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
     return tx.connection.execute(query).rowcount
 

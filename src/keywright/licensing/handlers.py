@@ -44,9 +44,7 @@ NOTE_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {SaveNot
 
 
 def save_refusals(work: LicenseWork, command: SaveRefusals) -> None:
-    """Add refused calls to those stored for existing licenses, including calls with a former key; keep the
-    latest.
-    """
+    """Add refused calls to those of existing licenses, also calls with a former key; keep the latest."""
     tx, now = work.tx, command.context.now
     licensing_store.lock_refusals(tx, now)
     found = license_store.find_licenses(tx, command.refused)

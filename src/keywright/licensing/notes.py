@@ -36,9 +36,7 @@ def parse_tag(text: str) -> str:
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """Return the tags in a text, sorted; white space, commas and semicolons separate them. Raises
-    ``ValueError``.
-    """
+    """The tags in a text, sorted; white space, commas and semicolons separate. Raises ``ValueError``."""
     tags = sorted({parse_tag(one) for one in re.split(r"[\s,;]+", text) if one})
     if len(tags) > MAX_TAGS:
         raise ValueError(f"must be at most {MAX_TAGS} tags")

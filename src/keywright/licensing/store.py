@@ -239,9 +239,7 @@ def list_expiring(tx: ReadTransaction, after: Place, until: datetime, *, limit: 
 
 
 def find_place(tx: ReadTransaction, days: int) -> Place | None:
-    """Return the position up to which the moments this many days before the expiry are events; None before
-    the first run.
-    """
+    """The position up to which moments this many days before the expiry are events; None at first."""
     rows = tx.connection.execute(_PLACES.where(checkpoints.c.name.in_(_names(days))))
     found = {row.name: row.last_id for row in rows}
     times, ids = _names(days)

@@ -196,9 +196,7 @@ class TaskRunner:
         return replace(task, state=State.LOST) if is_lost else task
 
     def start(self, kind: str, command: Sequence[str], environment: Mapping[str, str], on_end: OnEnd) -> bool:
-        """Start a child process with this command; return False if a task is already running. Raises
-        ``OSError``.
-        """
+        """Start a child process; return False if a task is already running. Raises ``OSError``."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self._lock()
         try:

@@ -275,9 +275,7 @@ def _unseen_since(moment: datetime) -> list[Source]:
 
 
 def _made_by(api_key_id: int) -> list[Source]:
-    """Return the sources of licenses that this API key made: no index finds them, so all licenses are
-    scanned.
-    """
+    """The sources of licenses that this API key made: no index finds them, so all are scanned."""
     return [EVERYTHING, EVERYTHING._replace(filter_row=lambda row: (row.created_by == api_key_id,))]
 
 
@@ -304,9 +302,7 @@ WITH_EXPIRY = Source(
 
 
 def beginning(column: ColumnElement[str], prefix: str) -> Conditions:
-    """Match texts with this prefix, in byte order: from the prefix up to the first text after all that have
-    it.
-    """
+    """Match texts with this prefix, in byte order: from the prefix up to the first text after them."""
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
         return (column >= prefix,)

@@ -46,9 +46,7 @@ class LicenseDetails(msgspec.Struct, frozen=True):
 
 
 def get_license(tx: ReadTransaction, license_id: int, first: int = 0) -> LicenseDetails | None:
-    """Return the license with this ID, with a page of its activations from an offset on; None if there is
-    none.
-    """
+    """The license with this ID, with a page of its activations from an offset on; None if it is unknown."""
     if not 0 <= license_id <= MAX_ID:
         return None
     found = find_licenses_by_id(tx, [license_id]).get(license_id)
@@ -163,9 +161,7 @@ def _write_cursor(order: str, place: Position, *, is_backward: bool) -> str:
 
 
 def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]:
-    """Return whether the cursor goes backward, and its position; forward from the beginning if it is
-    invalid.
-    """
+    """Whether the cursor goes backward, and its position; forward from the start if it is invalid."""
     try:
         packed = base64.urlsafe_b64decode(f"{cursor or ''}===")
         made_for, is_backward, value, number = msgspec.msgpack.decode(packed, type=tuple[str, bool, int, int])

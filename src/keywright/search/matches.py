@@ -322,9 +322,7 @@ def find_devices(tx: ReadTransaction, typed: str, *, after: Place | None, limit:
 
 
 def parse_address(text: str) -> str | None:
-    """Return an IP address in the format of activations: IPv4, even if it is written as IPv6; None for any
-    other text.
-    """
+    """An IP address as activations have it: IPv4, even if written as IPv6; None for any other text."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:

@@ -223,9 +223,7 @@ def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int)
 
 
 def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
-    """Continue with a license that has more activations than a step takes; some may have been deleted
-    since.
-    """
+    """Continue with a license that has more activations than a step takes; some may be deleted since."""
     places = terms_store.list_activations_after_token(tx, license_id, after=at.past_token, limit=limit)
     terms_store.save_activation_terms(tx, places)
     if len(places) < limit:
@@ -275,9 +273,7 @@ def _record_limit(work: UnitOfWork, command: Command, license: License) -> None:
 
 
 def purge_refusals(work: UnitOfWork, command: PurgeRefusals) -> int:
-    """Delete some of the old counts of refusals at the limit, and of the old refused calls; returns how
-    many.
-    """
+    """Delete some of the old counts of refusals at the limit, and old refused calls; returns how many."""
     counts = counters_store.delete_old_refusals(work.tx, command.before)
     return counts + delete_old_refusals(work.tx, command.before)
 

@@ -40,9 +40,7 @@ _KEPT_DAYS = 400
 
 
 def count_months(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Add the next events to the monthly figures; returns the cost as a number of events, 0 if none are
-    left.
-    """
+    """Add the next events to the monthly figures; returns the cost in events, 0 if none are left."""
     if at.reports_listed != at.reports:
         # A server of an older release has counted.
         _begin_months(tx, at)
@@ -365,9 +363,7 @@ class Unusual(NamedTuple):
 
 
 def list_unusual(tx: ReadTransaction) -> list[Unusual]:
-    """Return the licenses that had more than similar ones in the last count of devices, most unusual
-    first.
-    """
+    """The licenses with more than similar ones at the last count of devices, most unusual first."""
     at = terms_store.find_checkpoints(tx) or Checkpoints()
     found: dict[int, dict[str, int]] = defaultdict(dict)
     for key, amount in store.list_counts(tx, LICENSE, days=(at.devices_done,)).items():

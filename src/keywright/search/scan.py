@@ -34,9 +34,7 @@ class Scan:
     """The execution of a search within a time budget."""
 
     def __init__(self, tx: ReadTransaction, search: filters.Search, now: datetime, budget: float) -> None:
-        """``budget`` is in seconds. The first step always runs; no other step starts that would exceed the
-        budget.
-        """
+        """``budget`` is in seconds: the first step always runs, no other that would exceed it."""
         self._end = monotonic() + budget
         self._tx = tx
         self._search = search

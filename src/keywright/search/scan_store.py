@@ -51,9 +51,7 @@ Position = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A range to scan: after one position, up to another; None means the beginning or the end of the
-    track.
-    """
+    """A range to scan, between two positions; None means the beginning or the end of the track."""
 
     driver: Source
     track: Track
@@ -182,9 +180,7 @@ def next_step(
     is_descending: bool,
     size: int,
 ) -> Step | None:
-    """Return the next range to scan: about ``size`` licenses of the source with the fewest; None at the
-    end.
-    """
+    """The next range to scan: about ``size`` licenses of the source with the fewest; None at the end."""
     drivers = [one for one in sources if one.order == track.columns]
     if len(track.columns) > 1:
         driver = next(iter(drivers), _EVERY[track])

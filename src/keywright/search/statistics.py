@@ -68,9 +68,7 @@ class RecentFigures:
         self._figures: Figures | None = None
 
     def get(self, tx: ReadTransaction, now: datetime) -> Figures:
-        """Return the figures, counted now if they are too old. While one thread counts, others get the old
-        ones.
-        """
+        """The figures, counted now if they are too old; meanwhile, other threads get the old ones."""
         known = self._figures
         if known is None:
             self._counting.acquire()
@@ -134,9 +132,7 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
 def overview(
     tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
-    """Return the figures for the first page, cached by ``recent``; ``without`` is a prefix of event names to
-    leave out.
-    """
+    """The first page's figures, cached by ``recent``; leaves out event names that begin with ``without``."""
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     return Overview(
         **msgspec.structs.asdict(figures),
@@ -206,9 +202,7 @@ class ListVersions(Query, frozen=True, kw_only=True):
 
 
 class PurgeRefusals(Command, frozen=True, kw_only=True):
-    """Delete some of the calls that were refused before this moment, and of their counts; returns how
-    many.
-    """
+    """Delete some of the calls refused before this moment, and their counts; returns how many."""
 
     cost = Cost.ALONE
 

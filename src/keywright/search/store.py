@@ -128,9 +128,7 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
 def list_events(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, size: int, limit: int
 ) -> tuple[list[EventRecord], int | None]:
-    """Return the newest matching events among the next ``size``, and the ID to continue before; None at the
-    end.
-    """
+    """The newest matches among the next ``size`` events, and the ID to continue before; None at the end."""
     span = []
     if before_id is not None:
         span.append(events.c.id < before_id)
@@ -192,9 +190,7 @@ def list_events_by_id(
 
 
 def _licenses_of(where: EventFilter, most: int) -> FromClause:
-    """Select the licenses of a customer or a product; for a customer, also deleted ones that can be
-    restored.
-    """
+    """Select a customer's or product's licenses; for a customer, also deleted ones that can be restored."""
     of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
     if not _includes_own(where):
         return of_them.subquery()

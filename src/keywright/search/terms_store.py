@@ -194,9 +194,7 @@ def find_checkpoints(tx: ReadTransaction) -> Checkpoints | None:
 
 
 def lock_checkpoints(tx: WriteTransaction) -> Checkpoints | None:
-    """Return the progress, locked until the end of the transaction; None while another process has the
-    lock.
-    """
+    """The progress, locked until the end of the transaction; None while another process has the lock."""
     stored = {name for name, _ in tx.connection.execute(_FIND)}
     begun = msgspec.structs.asdict(Checkpoints())
     missing = [{"name": name, "last_id": begun[name]} for name in _NAMES if name not in stored]
@@ -237,9 +235,7 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
 
 
 def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
-    """Return the next events: id, occurred_at (seconds), name, license_id, activation_id; for imports,
-    details.
-    """
+    """The next events: id, occurred_at (seconds), name, license_id, activation_id; of imports, details."""
     return list(tx.connection.execute(_NEXT_EVENTS, {"after": after_id, "most": limit}))
 
 
@@ -276,18 +272,14 @@ def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> It
 
 
 def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
-    """Return the activations of the licenses after this ID, by license and token; for the last one, perhaps
-    not all.
-    """
+    """The activations of licenses after this ID, by license and token; of the last, perhaps not all."""
     return list(tx.connection.execute(_NEXT_ACTIVATIONS, {"after": after_id, "most": limit}))
 
 
 def list_activations_after_token(
     tx: ReadTransaction, license_id: int, *, after: int, limit: int
 ) -> list[sa.Row[Any]]:
-    """Return the activations of a license, by token, after a ``token_position``; those at it perhaps
-    again.
-    """
+    """A license's activations, by token, after a ``token_position``; those at it perhaps again."""
     values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_ACTIVATIONS_AFTER_TOKEN, values))
 

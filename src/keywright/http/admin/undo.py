@@ -72,9 +72,7 @@ def undo_form(
 
 
 def read_past(request: PageRequest, path: str) -> Past:
-    """Read the values in a form of ``undo_form`` for the record with this page. Raises ``CannotUndo`` for any
-    other text.
-    """
+    """Read the values in a form of ``undo_form`` for this page's record. Raises ``CannotUndo``."""
     text = request.query.get("was", "")
     try:
         return request.ask(lambda tx: unseal_text(tx, text, Past, _purpose(path)))
@@ -96,9 +94,7 @@ def explain_undo(undo: str) -> str:
 
 
 def refuse_undo(request: PageRequest, back: str, refusal: Refusal) -> Response:
-    """Redirect with the reason why nothing was undone: to the record's page ``back`` or, if it does not
-    exist, to the list.
-    """
+    """Redirect with the reason why nothing was undone: to the record's page ``back``, else to the list."""
     path = back.rpartition("/")[0] if isinstance(refusal, NotFound | AlreadyExists) else back
     return request.redirect(path, message_for(refusal).sentence, is_error=True)
 

@@ -34,9 +34,7 @@ _DONE, _REFUSED = 303, 409
 
 
 class Redirect(NamedTuple):
-    """The path of the page to redirect to, the message to show, and the path of the form that undoes the
-    change.
-    """
+    """The path to redirect to, the message to show, and the path of the form that undoes the change."""
 
     path: str
     message: str = ""
@@ -81,9 +79,7 @@ def _encode(to_redirect: ToRedirect, outcome: Any) -> tuple[int, bytes]:
 
 
 def _change(request: PageRequest, command: Command) -> Any:
-    """Submit the command; return its outcome, or the stored record of it. Waits while the same form is in
-    progress.
-    """
+    """Submit the command; return its outcome, or its stored record. Waits while the form is in progress."""
     end = monotonic() + _TIMEOUT
     while True:
         try:
@@ -118,9 +114,7 @@ _decode = msgspec.json.Decoder(KeptForm).decode
 
 
 async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> KeptForm | None:
-    """The form in a request without a session, if it may be kept and one of these pages sent it from this
-    browser.
-    """
+    """The form in a request without a session, if it may be kept and this browser's page sent it."""
     if request.method != "POST" or not browser.token:
         return None
     try:

@@ -90,9 +90,7 @@ class StaticFiles:
 
 
 def open_templates(folder: Path) -> "Environment":
-    """The environment for the templates in this folder. Values are escaped; undefined names raise
-    ``UndefinedError``.
-    """
+    """This folder's templates: values are escaped, and undefined names raise ``UndefinedError``."""
     # Imported late: a server whose pages are never opened does not load Jinja.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -83,9 +83,7 @@ class PageRequest:
 
     @property
     def base_url(self) -> str:
-        """The address of this server for programs and people: the setting, or the host that the browser
-        called.
-        """
+        """This server's address for programs and people: the setting, or the host that the browser called."""
         scheme = "https" if self.browser.is_secure else "http"
         return self.site.settings.public_url or f"{scheme}://{self.http.headers.get('host', '')}"
 

@@ -207,9 +207,7 @@ def is_own_form(request: Request, browser: Browser, form_token: str) -> bool:
 
 
 def _is_same_host(origin: str, host: str) -> bool:
-    """Whether both name the same host and port. A ``host`` without a port, as some proxies forward it,
-    matches any.
-    """
+    """Whether both name the same host and port; a ``host`` without a port matches any (some proxies)."""
     try:
         ours, theirs = urlsplit(f"//{host}"), urlsplit(origin)
         is_same_port = ours.port is None or (theirs.port or _default_port(theirs.scheme)) == ours.port

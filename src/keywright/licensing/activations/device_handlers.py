@@ -130,9 +130,7 @@ def note_answer(
 
 
 def keep_offline(work: LicenseWork, command: model.KeepOffline) -> model.Activation | None:
-    """Record how long an answer is valid; returns the record, or None for a device that holds no place
-    now.
-    """
+    """Record how long an answer is valid; returns the record, or None for a device without a place."""
     license = work.get_license(command)
     known = work.known_activations(license).get(command.token)
     if known is None or known.deactivated_at is not None:
@@ -206,9 +204,7 @@ def _record_removal(
     activation: model.Activation,
     removed: model.Activation,
 ) -> None:
-    """Record that a device lost its place to another; if it was chosen, that counts as a removal by the
-    customer.
-    """
+    """Record that a device lost its place to another; if it was chosen, as a removal by the customer."""
     details: dict[str, Any] = {"replaced": removed.id, "name": [removed.label, activation.label]}
     is_chosen = removed.id == command.remove and license_rules.terms_of(license).devices_visible
     if is_chosen:

@@ -167,18 +167,14 @@ def find_unseen(
 
 
 def _is_over(activation: Activation, now: datetime) -> bool:
-    """Whether no signed answer of the device is still valid; false if that is unknown, as it never called
-    over v3.
-    """
+    """Whether no signed answer of the device is still valid; false if unknown: it never called over v3."""
     return activation.offline_until is not None and activation.offline_until <= now
 
 
 def _make_room(
     license: License, find_room: Callable[[], Activation | None], now: datetime
 ) -> tuple[License, Activation | None]:
-    """Return the license with a free place, and the record of the device that lost it. Raises
-    ``LimitReached``.
-    """
+    """The license with a free place, and the record of the device that lost it. Raises ``LimitReached``."""
     try:
         license_rules.require_free_place(license)
     except LimitReached:

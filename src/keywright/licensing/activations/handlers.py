@@ -61,9 +61,7 @@ def deactivate(work: LicenseWork, command: model.Deactivate) -> model.LicenseRec
 
 
 def deactivate_all(work: LicenseWork, command: model.DeactivateAll) -> model.LicenseRecord:
-    """Give up every place. The outcome and events list no more than an answer does; one event counts the
-    rest.
-    """
+    """Give up every place. Outcome and events list no more than an answer; one event counts the rest."""
     before = work.get_license(command)
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)

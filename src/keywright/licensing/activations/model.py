@@ -165,9 +165,7 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the record of a device that holds no place now; ``was_active`` tells whether it
-    did.
-    """
+    """The license with the record of a device without a place; ``was_active`` tells whether it had one."""
 
     view: LicenseView
     activation: Activation

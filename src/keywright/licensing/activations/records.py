@@ -332,9 +332,7 @@ def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
 
 
 def describe_device(activation: Activation) -> dict[str, Any]:
-    """Return what an event contains about its device; if it was given up, including how long it may still run
-    offline.
-    """
+    """What an event contains about its device; if given up, also how long it may still run offline."""
     until = None if activation.deactivated_at is None else activation.runs_until
     found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
     return {name: one for name, one in found.items() if one}

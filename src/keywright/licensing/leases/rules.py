@@ -28,9 +28,7 @@ def is_over(lease: Lease, now: datetime) -> bool:
 
 
 def end_over(leases: Iterable[Lease], now: datetime) -> tuple[Lease, ...]:
-    """End those of these leases that are over but still counted, and return them; each reduces the count by
-    one.
-    """
+    """End and return those of these leases that are over but still counted; each lowers the count."""
     return tuple(
         replace(one, ended_at=one.expires_at) for one in leases if one.ended_at is None and is_over(one, now)
     )

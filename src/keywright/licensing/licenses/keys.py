@@ -43,9 +43,7 @@ def new_license_key() -> str:
 
 
 def make_license_ref(keys: KeyRing, license_id: int) -> str:
-    """Return a reference to a license for a shop's checkout: 36 of ``[A-Za-z0-9_-]``, signed, and not its
-    key.
-    """
+    """A reference to a license for a shop's checkout: 36 of ``[A-Za-z0-9_-]``, signed, and not its key."""
     signature = keys.sign(_PURPOSE, str(license_id))[:_SIGNATURE_BYTES]
     return REF_PREFIX + base64.urlsafe_b64encode(license_id.to_bytes(_ID_BYTES, "big") + signature).decode()
 

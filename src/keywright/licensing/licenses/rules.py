@@ -262,9 +262,7 @@ def raised_limit(license: License, places: int) -> int:
 
 
 def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
-    """Return the expiry of a license made now; None for never, and if its days start with the first
-    activation.
-    """
+    """The expiry of a license made now; None for never, and if its days start with the first activation."""
     if terms.valid_for_days is None or terms.starts is Starts.FIRST_ACTIVATION:
         return None
     return expiry_after(now, terms.valid_for_days)
@@ -281,9 +279,7 @@ def apply_members(
 
 
 def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any]:
-    """Multiply the limits among these members of a policy's terms by a quantity. Raises as
-    ``apply_members``.
-    """
+    """Multiply the limits among these members of terms by a quantity. Raises as ``apply_members``."""
     limits = terms_rules.copy_terms(
         Terms(), {name: one for name, one in members.items() if name in terms_rules.LIMITS}
     )

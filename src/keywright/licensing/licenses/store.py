@@ -68,9 +68,7 @@ def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) 
 
 
 def find_by_key_start(tx: ReadTransaction, text: str, *, most: int) -> list[License] | None:
-    """Return the licenses whose key begins with this text, like ``find_by_key_end``; none for less than eight
-    characters.
-    """
+    """The licenses whose key begins with this text, as ``find_by_key_end``; none for under 8 characters."""
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_start(text)) is not None]
     found = _find_by_index(tx, licenses.c.key_start.in_(indexes), limit=most + 1)
     if len(found) > most:

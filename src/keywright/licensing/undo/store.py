@@ -85,9 +85,7 @@ def keep_snapshots(tx: WriteTransaction, deleted: Collection[Deleted]) -> None:
 
 
 def find_snapshot(tx: ReadTransaction, license_id: int) -> Snapshot | None:
-    """Return the snapshot of a deleted license; None if there is none. Raises ``ValueError`` if it cannot be
-    read.
-    """
+    """The snapshot of a deleted license, or None. Raises ``ValueError`` if it cannot be read."""
     query = select(deleted_licenses.c.sealed_snapshot).where(deleted_licenses.c.license_id == license_id)
     sealed = tx.connection.execute(query).scalar()
     return None if sealed is None else _unseal(tx, license_id, sealed)

@@ -38,9 +38,7 @@ def find_file(facts: rules.UpdateFacts, name: str) -> rules.Decision:
 
 
 def _find_refusal(facts: rules.UpdateFacts, known: Known) -> rules.UpdateCode | None:
-    """Return the first refusal, except for a missing file for the platform: what a feed installs may be
-    elsewhere.
-    """
+    """The first refusal, except for a missing file for the platform: a feed's file may be elsewhere."""
     codes = (one.code for one in rules.explain(facts, known) if not one.passed)
     return next((one for one in codes if one is not rules.UpdateCode.NO_FILE_FOR_PLATFORM), None)
 

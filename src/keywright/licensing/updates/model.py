@@ -86,9 +86,7 @@ class Release(Struct, frozen=True, kw_only=True):
 
 
 class ReleaseFile(Struct, frozen=True, kw_only=True):
-    """A file of a release. Its digests are those of its bytes, or until these are uploaded, the expected
-    ones.
-    """
+    """A file of a release, with the digests of its bytes, or until their upload, the expected ones."""
 
     id: Annotated[Id, about("Its number.", 31)]
     release_id: Annotated[Id, about("The release.", 12)]

@@ -173,9 +173,7 @@ def _list_affected(
 
 
 def find_addresses(tx: WriteTransaction, found: Collection[Affected]) -> dict[int, str | None]:
-    """Return the addresses of these customers, if they exist, by ID; they cannot be erased until the
-    commit.
-    """
+    """The addresses of these customers, if they exist, by ID; they cannot be erased until the commit."""
     rows = _ADDRESSES.find_rows(tx.connection, [one.customer_id for one in found]) if found else []
     return {row.id: row.email for row in rows}
 
@@ -183,9 +181,7 @@ def find_addresses(tx: WriteTransaction, found: Collection[Affected]) -> dict[in
 def save_recipient(
     tx: WriteTransaction, notice_id: int, affected: Affected, email: str | None, now: datetime
 ) -> bool:
-    """Record that a customer is notified, or cannot be reached; returns False if that was already
-    recorded.
-    """
+    """Record that a customer is notified, or cannot be reached; False if that was already recorded."""
     values = {
         "notice_id": notice_id,
         "customer_id": affected.customer_id,

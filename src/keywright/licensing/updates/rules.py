@@ -216,9 +216,7 @@ def _list_fitting(facts: UpdateFacts, known: model.Known) -> list[model.ReleaseF
 
 
 def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
-    """Return the channel and all more stable ones; only ``stable`` if the product does not have the
-    channel.
-    """
+    """The channel and all more stable ones; only ``stable`` if the product does not have the channel."""
     every = (model.STABLE, *facts.channels)
     return every[: every.index(channel) + 1] if channel in every else (model.STABLE,)
 
@@ -291,9 +289,7 @@ def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
 
 
 def _has_channel(facts: UpdateFacts, channel: str) -> bool:
-    """Whether the license has a channel: each includes all more stable ones. Open updates have all
-    channels.
-    """
+    """Whether the license has a channel, which includes more stable ones; open updates have all."""
     if channel == model.STABLE or facts.updates is model.Updates.OPEN:
         return True
     return any(channel in list_channels(facts, one) for one in facts.terms.channels)

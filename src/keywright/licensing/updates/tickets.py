@@ -72,9 +72,7 @@ def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
 
 
 def is_of_key(ring: KeyRing, ticket: Ticket, license: License) -> bool:
-    """Whether the license still has the key that it had when the ticket was written: a new key ends
-    tickets.
-    """
+    """Whether the license still has the key of the time of the ticket: a new key ends tickets."""
     return any([hmac.compare_digest(_mark(one, license), ticket.key_mark) for one in ring.rings])
 
 

@@ -105,9 +105,7 @@ _FIRST, _LAST = ("", -1), ("~", -1)
 
 
 def _pep440(version: str) -> VersionKey | None:
-    """Parse a version of PEP 440: dev releases precede pre-releases, these the release, that post
-    releases.
-    """
+    """Parse a version of PEP 440: dev releases precede pre-releases, then the release, post releases."""
     found = _PEP440.fullmatch(version.lower())
     if found is None:
         return None

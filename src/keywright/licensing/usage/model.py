@@ -87,9 +87,7 @@ class FindDuePeriods(Query, frozen=True, kw_only=True):
 
 
 class PeriodFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a list of periods, which begin at ``since`` or later and before ``until``; None
-    matches any.
-    """
+    """Conditions of a list of periods that begin at ``since`` or later, before ``until``; None: any."""
 
     only_product_id: int | None = None
     license_id: int | None = None

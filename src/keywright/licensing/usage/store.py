@@ -30,9 +30,7 @@ _MAX_OLD, _MAX_DUE = 1_000, 200
 
 
 def find_usage(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, MeterUsage]:
-    """Return the usage of these meters in their newest periods, by meter; a meter that was never used has
-    none.
-    """
+    """The usage of these meters in their newest periods, by meter; without those never used."""
     found = map(_usage_of, _OF_METER.find_rows(tx.connection, meters))
     return {(one.license_id, one.meter): one for one in found}
 

@@ -83,9 +83,7 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-    """Check ``webhook-signature: v1,<base64> [v1,<base64>]``, over
-    ``<webhook-id>.<webhook-timestamp>.<body>``.
-    """
+    """Check ``webhook-signature: v1,<base64> …``, over ``<webhook-id>.<webhook-timestamp>.<body>``."""
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
     message_id, seconds, signatures = (reading.require_header(headers, name) for name in names)
     reading.require_recent(seconds, now)

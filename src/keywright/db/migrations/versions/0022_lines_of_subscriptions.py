@@ -1,4 +1,4 @@
-"""What shops state about lines, what lines make, and the quantity of a license are stored."""
+"""Store what shops report about order lines, the licenses of each line, and the quantity of a license."""
 
 import json
 

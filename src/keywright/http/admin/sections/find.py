@@ -45,9 +45,7 @@ class Hit(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Hits of one kind, the position after which there are more (None: no more), and a note if the search is
-    incomplete.
-    """
+    """Hits of one kind, the position to continue after (None: no more), and a note if incomplete."""
 
     hits: list[Hit]
     after: Place | None = None

@@ -349,9 +349,7 @@ def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
 
 
 def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
-    """Example keys for these values, however weak. If the values are invalid, None; errors are added to
-    ``inputs``.
-    """
+    """Example keys for these values, however weak; None if they are invalid, with errors in ``inputs``."""
     if inputs.errors.keys() & _KEY_FORMAT:
         return None
     recipe = policy_model.Policy(

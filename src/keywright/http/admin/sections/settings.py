@@ -271,9 +271,7 @@ def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) ->
 
 
 def _read_client_secret(form: Form, settings: Settings, stored: Mapping[str, str]) -> str:
-    """The text of ``oidc_client_secret``: the new one, or the stored one if provider and client are
-    unchanged.
-    """
+    """The text of ``oidc_client_secret``: the new one, or the stored one for the same provider and client."""
     names = [name for name in ("oidc_issuer", "oidc_client_id") if not is_fixed(settings, name)]
     is_same = all(form.get(name, "") == (getattr(settings, name) or "") for name in names)
     typed = form.raw("oidc_client_secret").strip()

@@ -236,9 +236,7 @@ def _record_examination(runner: Runner, origin: Origin, by: int, task: Task) -> 
 
 
 def _outcome(task: Task | None) -> str:
-    """The outcome of an examination, from the doctor's last line and exit status: ``well``, ``wrong`` or
-    ``broken off``.
-    """
+    """An examination's outcome by the doctor's last line and status: ``well``, ``wrong``, ``broken off``."""
     if task is None or not task.last_line.startswith("Looked at "):
         return "broken off"
     return "well" if task.status == 0 else "wrong"
