@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
@@ -10,11 +11,15 @@ import pytest
 
 from keywright.background import projector
 from keywright.background.projector import (
+    _BUSY,
     _IDLE,
     _MIN_EVENTS,
+    _RECENT,
     _SHARE,
+    _SHARE_WHEN_BUSY,
     _SHARE_WHEN_IDLE,
     _STEP_SECONDS,
+    _find_share,
     _next_limit,
     _pause_after,
     _TimedCall,
@@ -26,6 +31,7 @@ from keywright.engine.desk import Desk
 from keywright.events.model import SettleEvents
 from keywright.events.store import UNSETTLED
 from keywright.search.projector import MAX_EVENTS, Lag, Projected
+from tests.makers import NOW
 
 BEHIND, UP_TO_DATE = Lag(5_000, None, 1.0), Lag(0, None, 1.0)
 Steps = Iterator[tuple[int, float, float]]
@@ -84,6 +90,20 @@ def test_a_slow_step_makes_the_next_one_smaller_and_a_quick_and_full_one_at_most
 def test_when_up_to_date_or_blocked_it_pauses_for_a_second_at_least(projected: Projected) -> None:
     assert _pause_after(projected, 0.01, _SHARE) == 1.0
     assert _pause_after(projected, 2.0, 0.1) == pytest.approx(18.0)
+
+
+def test_a_busy_process_takes_less_time_for_steps_until_an_event_has_waited() -> None:
+    recent, late = NOW - _RECENT + timedelta(seconds=1), NOW - _RECENT
+    shares = {
+        (_BUSY, recent): _SHARE_WHEN_BUSY,
+        (_BUSY, late): _SHARE,
+        # Nothing but data from before the projection.
+        (_BUSY, None): _SHARE,
+        (_BUSY - 0.1, recent): _SHARE,
+        (_IDLE, late): _SHARE_WHEN_IDLE,
+    }
+    found = {(load, oldest): _find_share(load, Lag(9, oldest, 1.0), NOW) for load, oldest in shares}
+    assert found == shares
 
 
 def test_the_time_in_the_queue_does_not_count() -> None:

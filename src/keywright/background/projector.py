@@ -5,6 +5,7 @@ time, and a larger share while the process is idle.
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import datetime, timedelta
 from time import monotonic, process_time
 
 from keywright.background.loops import ORIGIN, read_clock
@@ -14,13 +15,17 @@ from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.events.model import SettleEvents
 from keywright.events.store import UNSETTLED
-from keywright.search.projector import MAX_EVENTS, Projected
+from keywright.search.projector import MAX_EVENTS, Lag, Projected
 from keywright.search.statistics import ProjectEvents
 from keywright.search.terms_store import NEW_EVENTS
 
-#: The largest share of the time for steps, the one while this process is idle, and the share of a processor
-#: up to which it counts as idle between steps.
-_SHARE, _SHARE_WHEN_IDLE, _IDLE = 0.07, 0.5, 0.1
+#: The largest share of the time for steps: usually, and while this process is idle or busy.
+_SHARE, _SHARE_WHEN_IDLE, _SHARE_WHEN_BUSY = 0.07, 0.5, 0.02
+#: The share of a processor up to which the process counts as idle between steps, and from which it counts as
+#: busy.
+_IDLE, _BUSY = 0.1, 0.6
+#: How old the oldest event may become in a busy process before steps get their usual share again.
+_RECENT = timedelta(seconds=30)
 #: The target duration of a step, in seconds: changes wait while it runs.
 _STEP_SECONDS = 0.02
 #: The lowest limit of events in a step, however slow it is: the commit takes most of a small step.
@@ -56,7 +61,7 @@ async def project_events(desk: Desk, queue: Queue) -> None:
             faults.reset()
             seconds = call.seconds()
             is_complete = projected.lag.is_complete
-            share = _SHARE_WHEN_IDLE if load <= _IDLE else _SHARE
+            share = _find_share(load, projected.lag, read_clock())
             limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds, share)
 
 
@@ -105,6 +110,14 @@ def _next_limit(limit: int, projected: Projected, seconds: float) -> int:
     # At most twice as many: one fast step may be an exception.
     wanted = int(min(projected.rows, limit) * min(_STEP_SECONDS / seconds, 2.0))
     return min(max(wanted, _MIN_EVENTS), MAX_EVENTS)
+
+
+def _find_share(load: float, lag: Lag, now: datetime) -> float:
+    """Return the share of the time for steps at this processor load."""
+    if load <= _IDLE:
+        return _SHARE_WHEN_IDLE
+    is_recent = lag.oldest_at is not None and now - lag.oldest_at < _RECENT
+    return _SHARE_WHEN_BUSY if load >= _BUSY and is_recent else _SHARE
 
 
 def _pause_after(projected: Projected, seconds: float, share: float) -> float:

@@ -193,7 +193,8 @@ class LeaseWork:
         """Write the changes. ``licenses`` are those of the batch as they are now, ``changed`` those whose row
         has changed, each as loaded and as it is now.
         """
-        self._save_leases()
+        if self._leases:
+            self._save_leases()
         limits = {
             after.id: limit
             for before, after in changed

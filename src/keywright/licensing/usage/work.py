@@ -138,6 +138,8 @@ class UsageWork:
 
     def save(self) -> None:
         """Write the changes."""
+        if not self._usage and not self._stored and not self._past:
+            return
         tx, stored = self._tx, self._stored
         changed = {key: one for key, one in self._usage.items() if one != stored.get(key)}
         store.save_new_usage(tx, [one for key, one in changed.items() if key not in stored])
