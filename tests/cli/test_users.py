@@ -65,13 +65,14 @@ def test_a_user_is_made_with_the_password_from_standard_input(
     assert PasswordHasher().verify(user.password_hash, PASSWORD)
 
 
-def test_a_short_password_and_an_unknown_role_are_refused(
+def test_a_short_or_easy_password_and_an_unknown_role_are_refused(
     keywright: Keywright, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("elevenchars\n"))
-    said = keywright.refused("user", "create", "ada", "--role", "reader", "--password-stdin", status=2)
-    assert "at least 12 characters" in said
-    assert "elevenchars" not in said
+    for bad, complaint in (("elevenchars", "at least 12 characters"), ("ada-password1", "easy to guess")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{bad}\n"))
+        said = keywright.refused("user", "create", "ada", "--role", "reader", "--password-stdin", status=2)
+        assert complaint in said
+        assert bad not in said
     assert "'--role'" in keywright.refused("user", "create", "ada", "--role", "king", status=2)
     assert "'--role'" in keywright.refused("user", "create", "ada", status=2)
     assert get_user(keywright.data_dir, "ada") is None

@@ -62,6 +62,7 @@ def test_a_new_password_needs_the_old_one_and_a_good_one(visitor: Visitor) -> No
     for old, new, repeated, complaint in (
         ("wrong", NEW, NEW, "This is not your password."),
         (PASSWORD, "short", "short", "A password has at least 12 characters."),
+        (PASSWORD, f"{visitor.name}-1234567", f"{visitor.name}-1234567", "This password is easy to guess"),
         (PASSWORD, NEW, f"{NEW} ", "The two passwords are not the same."),
         (PASSWORD, "x" * 1025, "x" * 1025, "A password has at most 1,024 characters."),
     ):

@@ -337,6 +337,7 @@ def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: Runni
         fields = {"token": token, "name": " grace ", "new_password": PASSWORD, "repeated": PASSWORD}
         for wrong, complaint in (
             ({"new_password": "short", "repeated": "short"}, "at least 12 characters"),
+            ({"new_password": "grace-1234567", "repeated": "grace-1234567"}, "easy to guess"),
             ({"repeated": "another password"}, "not the same"),
             ({"name": ""}, "must have 1 to 200 characters"),
         ):

@@ -48,6 +48,40 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return hashes
 
 
+def test_a_password_of_common_words_sequences_or_the_name_is_easy_to_guess() -> None:
+    easy = (
+        *(
+            "passwordpassword",
+            "Password2026!",
+            "P@ssw0rd Password",
+            "administrator",
+            "Welcome12345",
+            "changeme1234",
+        ),
+        *("123456789012", "abcdefghijkl", "210987654321", "qwertyuiop12", "1q2w3e4r5t6y", "1qaz2wsx3edc"),
+        *(
+            "aaaaaaaaaaaa",
+            "abababababab",
+            "            ",
+            "keywright-2026",
+            "alice.example",
+            "Alice4Password",
+        ),
+    )
+    good = (
+        PASSWORD,
+        "horse-password-staple",
+        "rT7!kqP2vLx9",
+        "zwölf kleine Zeichen",
+        "a password for one run",
+    )
+    assert [one for one in easy if not passwords.is_easy(one, "alice@example.com")] == []
+    assert [one for one in good if passwords.is_easy(one, "alice@example.com")] == []
+    # Only the user's own name is easy, and no part of it that is in many words.
+    assert not passwords.is_easy("alice.example", "bob")
+    assert not passwords.is_easy("anatomical chart", "an")
+
+
 @pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_too_long_for_anybody_is_wrong_at_once() -> None:
     costly = "\u0301" * 400_000 + "\u0316" * 400_000

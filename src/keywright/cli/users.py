@@ -36,9 +36,9 @@ def create(
     """Make a user of the administration pages.
 
     An administrator may do everything, support may view and change licenses, a reader may only view. You are
-    asked for the password twice; it must have at least 12 characters.
+    asked for the password twice; it must have at least 12 characters and not be easy to guess.
     """
-    password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
+    password_hash = _new_password_hash(name, is_from_stdin=is_from_stdin)
     here.change(CreateUser(context=here.context, name=name, role=role, password_hash=password_hash))
     output.print_line(f"The user {name} ({role.value}) is made.")
 
@@ -63,10 +63,10 @@ def list_users(here: Installation, as_json: AsJson = False) -> None:
 def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = False) -> None:
     """Set a new password for a user, and end their sessions.
 
-    You are asked for the password twice; it must have at least 12 characters.
+    You are asked for the password twice; it must have at least 12 characters and not be easy to guess.
     """
     user = _get_user(here, name)
-    _change(here, user, password_hash=_new_password_hash(is_from_stdin=is_from_stdin))
+    _change(here, user, password_hash=_new_password_hash(name, is_from_stdin=is_from_stdin))
     output.print_line(f"The user {name} has a new password, and is signed out everywhere.")
 
 
@@ -151,7 +151,7 @@ def _change(here: Installation, user: User, **changes: Any) -> None:
     here.change(ChangeUser(context=here.context, user_id=user.id, **changes))
 
 
-def _new_password_hash(*, is_from_stdin: bool) -> str:
+def _new_password_hash(name: str, *, is_from_stdin: bool) -> str:
     from keywright.identity import passwords
 
     password = sys.stdin.readline().rstrip("\r\n") if is_from_stdin else _ask_password()
@@ -162,6 +162,10 @@ def _new_password_hash(*, is_from_stdin: bool) -> str:
     if len(password) > passwords.MAX_PASSWORD_LENGTH:
         raise WrongUsage(
             f"A password has at most {passwords.MAX_PASSWORD_LENGTH:,} characters; this one has more"
+        )
+    if passwords.is_easy(password, name):
+        raise WrongUsage(
+            "This password is easy to guess: it is little more than common words, sequences, or the name"
         )
     return passwords.hash_password(password)
 

@@ -4,7 +4,9 @@ A code is stored nowhere: it is derived when the mail is sent, and again when th
 """
 
 import hmac
+import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,10 +19,48 @@ if TYPE_CHECKING:
 MIN_PASSWORD_LENGTH = 12
 #: A longer password would only cost time.
 MAX_PASSWORD_LENGTH = 1024
+#: What easily guessed passwords consist of: words that are common in lists of leaked passwords or belong to
+#: this program, and rows and columns of keyboards, of which three neighbors are enough.
+_EASY_WORDS = (
+    *("password", "passwort", "passw0rd", "p@ssw0rd", "pass", "letmein", "welcome", "willkommen"),
+    *("iloveyou", "changeme", "secret", "geheim", "administrator", "admin", "root", "user", "login"),
+    *("default", "test", "demo", "hello", "hallo", "dragon", "monkey", "master", "sunshine", "princess"),
+    *("football", "baseball", "superman", "summer", "winter", "spring", "autumn"),
+    *("keywright", "license", "licence", "server"),
+)
+_SEQUENCES = (
+    *("01234567890", "abcdefghijklmnopqrstuvwxyz", "qwertyuiop", "qwertzuiop", "azertyuiop", "asdfghjkl"),
+    *("zxcvbnm", "yxcvbnm", "1q2w3e4r5t6y7u8i9o0p", "1qaz2wsx3edc4rfv5tgb6yhn7ujm"),
+)
+_SEQUENCE_LENGTH = 3
+#: The fewest characters, and different ones, that a password has besides these.
+_MIN_OTHERS, _MIN_DIFFERENT = 6, 5
 #: A hash for unknown users: checking against it takes as long as against a real one.
 _UNKNOWN_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=1$WqifCy9y32OweCyw0u+jAA$sEWq9esCKryCJFRgO7bOMFH+oZwDFXQkD22o3QjRZ0s"
 )
+
+
+def is_easy(password: str, name: str) -> bool:
+    """Whether a password consists of little more than common words, sequences, repetitions, and the user's
+    name (NIST SP 800-63B, section 3.1.1.2).
+    """
+    rest = password.casefold()
+    words = (*(one for one in re.split(r"\W+", name.casefold()) if len(one) > 2), *_EASY_WORDS)
+    for word in words:
+        rest = rest.replace(word, "")
+    rest = "".join(_outside_sequences(rest))
+    return len(rest) < _MIN_OTHERS or len(set(rest)) < _MIN_DIFFERENT
+
+
+def _outside_sequences(text: str) -> Iterator[str]:
+    """Yield the characters that are not part of a sequence, forwards or backwards."""
+    is_part = [False] * len(text)
+    for start in range(len(text) - _SEQUENCE_LENGTH + 1):
+        part = text[start : start + _SEQUENCE_LENGTH]
+        if any(part in one or part[::-1] in one for one in _SEQUENCES):
+            is_part[start : start + _SEQUENCE_LENGTH] = [True] * _SEQUENCE_LENGTH
+    return (character for character, is_it in zip(text, is_part, strict=True) if not is_it)
 
 
 def hash_password(password: str) -> str:

@@ -31,8 +31,10 @@ def hash_password(request: PageRequest, password: str) -> str:
         return passwords.hash_password(password)
 
 
-def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
-    """The field ``new_password``. Messages about it and ``repeated`` are added to ``errors``."""
+def read_new_password(form: Form, name: str, errors: MutableMapping[str, str]) -> str:
+    """The field ``new_password``, of the user with this name. Adds messages about it and ``repeated`` to
+    ``errors``.
+    """
     password = form.raw("new_password")
     if len(password) < MIN_PASSWORD_LENGTH:
         errors["new_password"] = _(
@@ -41,6 +43,10 @@ def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
     elif len(password) > MAX_PASSWORD_LENGTH:
         errors["new_password"] = _(
             "A password has at most %(number)s characters.", number=write_number(MAX_PASSWORD_LENGTH)
+        )
+    elif passwords.is_easy(password, name):
+        errors["new_password"] = _(
+            "This password is easy to guess: it is little more than common words, sequences, or the name."
         )
     elif password != form.raw("repeated"):
         errors["repeated"] = _("The two passwords are not the same.")

@@ -58,7 +58,7 @@ class Account(Section):
             self._attempts.undo(source)
         else:
             errors["password"] = _("This is not your password.")
-        password = read_new_password(request.form, errors)
+        password = read_new_password(request.form, request.user.name, errors)
         if errors:
             return _render(request, errors)
         change = ChangeUser(

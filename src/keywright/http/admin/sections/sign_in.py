@@ -185,7 +185,7 @@ class SignIn(Section):
         errors: dict[str, str] = {}
         name = request.form.get("name", "")
         if request.is_post:
-            password = read_new_password(request.form, errors)
+            password = read_new_password(request.form, name, errors)
             try:
                 name = parse_name(name)
             except ValueError as reason:
@@ -371,7 +371,7 @@ class Invitation(Section):
             raise InvitationOver
         errors: dict[str, str] = {}
         if request.is_post:
-            password = read_new_password(request.form, errors)
+            password = read_new_password(request.form, user.name, errors)
             if not errors:
                 context = Context(request.now, request.browser.origin)
                 command = AcceptInvitation(

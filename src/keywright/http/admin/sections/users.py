@@ -86,7 +86,7 @@ class Users(Section):
         user, errors = _get(request), dict[str, str]()
         if user.id == request.user.id:
             return _refuse_own_password(request)
-        password = read_new_password(request.form, errors)
+        password = read_new_password(request.form, user.name, errors)
         if errors:
             return _render(request, user, errors)
         request.change(
