@@ -211,6 +211,15 @@ def test_a_session_lasts_a_working_day(visitor: Visitor) -> None:
     assert visitor.server.sql(query, session) == [(10 * 3600,)]
 
 
+@pytest.mark.parametrize(("minutes", "is_over"), [(119, False), (121, True)])
+def test_a_session_ends_after_two_hours_without_use(visitor: Visitor, minutes: int, is_over: bool) -> None:
+    session = sessions.hash_session_token(visitor.sign_in("bob").token)
+    unused_since = asked()["context"].now - timedelta(minutes=minutes)
+    with opened(visitor.server) as storage:
+        run_write(storage, partial(save_seen, token_hash=session, now=unused_since))
+    assert visitor.is_signed_in() is not is_over
+
+
 def test_it_is_noted_when_a_session_was_used_but_not_by_a_page_that_asks_by_itself(visitor: Visitor) -> None:
     long_ago = asked()["context"].now - timedelta(minutes=5)
 

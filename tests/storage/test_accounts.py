@@ -31,6 +31,7 @@ from keywright.identity.sessions import (
     find_signed_in,
     hash_session_token,
     is_setup_token,
+    list_sessions,
     setup_token,
 )
 from keywright.identity.store import (
@@ -385,6 +386,24 @@ def test_a_session_ends_after_its_hours_however_often_it_is_used(
     assert find_session_of(storage, end - SECOND) is not None
     assert find_session_of(storage, end) is None
     assert executor.execute([see_session(now=end)]) == [None]
+
+
+def test_a_session_that_is_not_used_for_long_enough_is_over(
+    storage: Storage, executor: Executor, alice: User
+) -> None:
+    idle = timedelta(minutes=30)
+    executor.execute([start_session(alice.id)])
+    executor.execute([see_session(now=NOW + MINUTE)])
+    for now, is_found in (
+        (NOW + idle, True),
+        (NOW + MINUTE + idle - SECOND, True),
+        (NOW + MINUTE + idle, False),
+    ):
+        with storage.read() as tx:
+            assert (find_signed_in(tx, TOKEN, now, idle) is not None) == is_found
+            assert bool(list_sessions(tx, alice.id, now, idle)) == is_found
+            # A control: without a limit, it goes on.
+            assert find_signed_in(tx, TOKEN, now) is not None
 
 
 def test_a_session_of_a_clock_that_was_far_ahead_is_over(

@@ -41,6 +41,7 @@ _WRONG = {
     "61": "drain_seconds",
     "169": "session_hours",
     "10001": "listed_records",
+    "10081": "session_idle_minutes",
     "36501": "keep_events_days keep_addresses_days",
     "99999": "port",
     "nowhere": "database_url read_database_url files_accel_path",

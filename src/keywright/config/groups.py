@@ -216,6 +216,15 @@ class PageSettings(BaseModel):
         description="How many hours after the sign-in a session of the pages ends, even while it is used.",
         json_schema_extra=in_pages("Hours of a session"),
     )
+    session_idle_minutes: int = Field(
+        default=120,
+        ge=0,
+        le=10_080,
+        description=(
+            "After how many minutes without use a session of the pages ends. 0: it ends only after its hours."
+        ),
+        json_schema_extra=in_pages("Minutes until an unused session ends"),
+    )
     time_zone: Annotated[str, BeforeValidator(values.parse_time_zone)] = Field(
         default="UTC",
         description=(

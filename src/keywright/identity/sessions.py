@@ -71,19 +71,23 @@ def hash_session_token(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
-    """Return the session with this token, and its user; None if the token is unknown, the session over, or
-    the user disabled.
+def find_signed_in(
+    tx: ReadTransaction, token: str, now: datetime, idle: timedelta | None = None
+) -> SignedIn | None:
+    """Return the session with this token, and its user; None if the token is unknown, the session over or
+    unused for ``idle``, or the user disabled.
     """
     found = find_session_with_user(tx, hash_session_token(token))
-    if found is None or is_over(found.session, now) or found.user.disabled_at is not None:
+    if found is None or is_over(found.session, now, idle) or found.user.disabled_at is not None:
         return None
     return SignedIn(found.user, found.session, found.has_factor)
 
 
-def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:
-    """Return the user's sessions that are not over, newest first."""
-    return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now)]
+def list_sessions(
+    tx: ReadTransaction, user_id: int, now: datetime, idle: timedelta | None = None
+) -> list[Session]:
+    """Return the user's sessions that are neither over nor unused for ``idle``, newest first."""
+    return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now, idle)]
 
 
 def is_to_be_seen(session: Session, now: datetime) -> bool:
@@ -91,7 +95,8 @@ def is_to_be_seen(session: Session, now: datetime) -> bool:
     return abs(now - session.last_seen_at) >= _SEEN_EVERY
 
 
-def is_over(session: Session, now: datetime) -> bool:
-    """Whether the session has expired."""
+def is_over(session: Session, now: datetime, idle: timedelta | None = None) -> bool:
+    """Whether the session has expired, or was not used for ``idle``."""
+    is_idle = idle is not None and now - session.last_seen_at >= idle
     # A session that begins far in the future was started by a server whose clock was wrong.
-    return now >= session.ends_at or session.created_at - now >= MAX_AHEAD
+    return is_idle or now >= session.ends_at or session.created_at - now >= MAX_AHEAD

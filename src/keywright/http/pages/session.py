@@ -11,7 +11,7 @@ import base64
 import binascii
 import hmac
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
@@ -130,6 +130,9 @@ class BrowserSession(Browser):
         self.device_mark = self.read_cookie(_KNOWN_COOKIE)
         self.signed_in: SignedIn | None = None
         self._requirement = settings.require_second_factor
+        minutes = settings.session_idle_minutes
+        #: After this time without use, a session is over.
+        self.idle = timedelta(minutes=minutes) if minutes else None
         #: Whether a script sent the request in the background: such requests do not keep a session alive.
         self._is_unattended = request.method != "POST" and request.headers.get("x-requested-with") == SCRIPT
         self._is_mark_new = False
@@ -138,7 +141,9 @@ class BrowserSession(Browser):
         """Find the signed-in user, and update the session's last-seen time. Call it in a thread."""
         if not self.token:
             return
-        self.signed_in = found = runner.ask(lambda tx: sessions.find_signed_in(tx, self.token, self.now))
+        self.signed_in = found = runner.ask(
+            lambda tx: sessions.find_signed_in(tx, self.token, self.now, self.idle)
+        )
         if found is None or self._is_unattended:
             return
         if sessions.is_to_be_seen(found.session, self.now):

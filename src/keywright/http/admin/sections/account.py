@@ -102,7 +102,9 @@ class Account(Section):
 
 
 def _list_sessions(request: PageRequest) -> list[Session]:
-    return request.ask(lambda tx: sessions.list_sessions(tx, request.user.id, request.now))
+    return request.ask(
+        lambda tx: sessions.list_sessions(tx, request.user.id, request.now, request.browser.idle)
+    )
 
 
 def _render(request: PageRequest, errors: dict[str, str]) -> Response:

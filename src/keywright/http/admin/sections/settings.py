@@ -28,7 +28,7 @@ from keywright.maintenance.tasks import SaveSettings
 _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "address": (N_("Address and time"), ("public_url", "time_zone", "customer_link", "security_contact")),
     "mail": (N_("Mails"), ("mail_from", "mail_language", "keep_mails_days")),
-    "sign-in": (N_("Sign-in of users"), ("session_hours", "require_second_factor")),
+    "sign-in": (N_("Sign-in of users"), ("session_hours", "session_idle_minutes", "require_second_factor")),
     "company": (
         N_("Sign-in with your company's accounts"),
         (

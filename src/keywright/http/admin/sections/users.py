@@ -199,7 +199,9 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
     return request.render(
         "users/show.html",
         shown_user=user,
-        sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
+        sessions=request.ask(
+            lambda tx: sessions.list_sessions(tx, user.id, request.now, request.browser.idle)
+        ),
         current_session=request.session.token_hash,
         has_factor=request.ask(lambda tx: store.has_factor(tx, user.id)),
         invited_until=request.ask(lambda tx: find_invitation_end(tx, user.id)),
