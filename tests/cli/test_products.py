@@ -28,6 +28,10 @@ def test_a_product_is_made_changed_and_deleted(keywright: Keywright) -> None:
     assert "paint" in keywright("product", "show", "17")
     for option, value in (("--code", "17"), ("--url", "paint"), ("--feature", "Not A Code"), ("--name", "")):
         assert f"'{option}'" in keywright.refused("product", "update", "17", option, value, status=2)
+    for option, value in (("--feature", "layers"), ("--channel", "beta")):
+        for command in (("update", "17"), ("create", "--name", "Twice")):
+            twice = (option, value, option, value)
+            assert f"'{option}': must have each" in keywright.refused("product", *command, *twice, status=2)
     assert "Product 17 is deleted." in keywright("product", "delete", "17")
     assert keywright.refused("product", "show", "17").startswith("there is no product 17.")
 

@@ -44,6 +44,10 @@ def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
     keywright("webhook", "add", URL)
     assert "either --delivery or --since" in keywright.refused("webhook", "resend", "1", status=2)
     assert "Nothing to change" in keywright.refused("webhook", "edit", "1", status=2)
+    for command in (("edit", "1"), ("add", URL)):
+        for types in (["none"], ["none", "job.*"], [""], ["all"]):
+            options = [word for one in types for word in ("--event", one)]
+            assert "'--event'" in keywright.refused("webhook", *command, *options, status=2)
     refused = keywright.refused(
         *("webhook", "listen", "--forward", "http://localhost:1", "--server", "http://localhost:1"), status=2
     )

@@ -206,9 +206,19 @@ def _metavar(name: str) -> str:
 
 def _item_parser(member: Member) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
-        return None if text.strip().lower() == "none" else member.parse_items([text])
+        is_none = member.can_be_empty and text.strip().lower() == "none"
+        return None if is_none else member.parse_items([text])
 
     return parse
+
+
+def _check_items(member: Member, found: list[Any]) -> Any:
+    """Check the items of all uses of an option. Raises ``WrongUsage``."""
+    try:
+        return member.check([one for items in found if items for one in items])
+    except ValueError as reason:
+        option = member.items.option if member.items else member.name
+        raise WrongUsage(f"Invalid value for '{option}': {reason}") from None
 
 
 def _filters_of(query: type[ListQuery]) -> dict[str, Any]:
@@ -229,14 +239,14 @@ def _parameter(name: str, annotation: Any) -> Parameter:
 
 
 def _values(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that the options set. Raises ``ValueError``."""
+    """Return the fields that the options set. Raises ``WrongUsage``."""
     values: dict[str, Any] = {}
     for member in list_members(struct):
         found = given.get(member.name)
         if isinstance(found, Change | bool):
             values[member.name] = found.value if isinstance(found, Change) else found
         elif found:
-            values[member.name] = member.check([one for items in found if items for one in items])
+            values[member.name] = _check_items(member, found)
     return values
 
 
