@@ -40,7 +40,7 @@ def test_a_connection_is_added_changed_and_removed(
     assert connected.json("connection", "show", "2") == changed
     assert "price_1" not in connected("connection", "show", "2")
     assert [one["name"] for one in connected.json("connection", "list")] == ["Our shop", "EU"]
-    for unreadable in ("pro", "pro=x", "=1", "pro=1:boxes"):
+    for unreadable in ("pro", "pro=x", "=1", "pro=1:boxes", "pro=-1", f"pro={2**63}"):
         said = connected.refused("connection", "edit", "2", "--map", unreadable, status=2)
         assert "PRODUCT=POLICY" in said
     remove = ("connection", "remove", "2")

@@ -15,6 +15,7 @@ import pytest
 from keywright.cli.helptext import sentence
 from keywright.cli.program import command_tree, program
 from keywright.core import errors
+from keywright.core.parsing import MAX_COUNT
 from keywright.db import sqlite
 from keywright.identity import store
 from tests import forking
@@ -58,6 +59,17 @@ def test_commands_on_an_installation_let_it_be_named() -> None:
         options = {option for one in command.params for option in one.opts}
         if not hasattr(command, "commands") and path != ("version",):
             assert {"--data-dir", "--database-url", "--config"} <= options, path
+
+
+def test_every_integer_has_a_maximum_that_the_database_can_store() -> None:
+    unbounded = [
+        f"{' '.join(path)}: {one.name}"
+        for path, command in COMMANDS.items()
+        for one in command.params
+        if (read := one.type_descriptor).annotation in (int, int | None)
+        if read.parameter_info.parser is None and (one.max is None or one.max > MAX_COUNT)
+    ]
+    assert unbounded == []
 
 
 def test_help_needs_none_of_the_commands_and_nothing_slow() -> None:

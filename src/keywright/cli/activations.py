@@ -7,7 +7,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation
-from keywright.core.parsing import format_count
+from keywright.core.parsing import format_count, parse_integer
 from keywright.licensing.activations.model import ReleaseActivation, ReleaseAll
 from keywright.licensing.management import ActivationPage, ListActivations, ManagedActivation
 
@@ -50,7 +50,9 @@ def release(
     activation_id: Annotated[
         int | None,
         typer.Argument(
-            metavar="[NUMBER]", min=1, help="The activation, as `keywright activation list` shows it."
+            metavar="[NUMBER]",
+            parser=parse_integer,
+            help="The activation, as `keywright activation list` shows it.",
         ),
     ] = None,
     *,

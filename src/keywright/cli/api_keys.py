@@ -8,7 +8,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, ProductId, command, with_installation, with_installation_made
-from keywright.core.parsing import parse_name, parse_time
+from keywright.core.parsing import parse_integer, parse_name, parse_time
 from keywright.identity.model import ApiKey, IssueApiKey, Permissions, RevokeApiKey
 
 app = typer.Typer(no_args_is_help=True)
@@ -104,7 +104,9 @@ def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
 def revoke(
     here: Installation,
     *,
-    api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
+    api_key_id: Annotated[
+        int, typer.Argument(metavar="ID", parser=parse_integer, help="The API key's number.")
+    ],
 ) -> None:
     """Revoke an API key for good.
 

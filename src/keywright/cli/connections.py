@@ -11,6 +11,7 @@ from keywright.cli.crud import with_fields
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
 from keywright.core.errors import NothingToChange
+from keywright.core.parsing import parse_integer
 from keywright.provisioning.shops.commands import (
     GetConnection,
     ListConnections,
@@ -29,7 +30,7 @@ from keywright.provisioning.shops.model import MAKE_SECRETS, Connection, OpenedC
 app = typer.Typer(no_args_is_help=True)
 
 
-ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The connection's ID.")]
+ConnectionId = Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The connection's ID.")]
 
 
 def _read_secrets(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +159,9 @@ def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure =
 def take_over(
     here: Installation,
     connection_id: ConnectionId,
-    removed_id: Annotated[int, typer.Argument(metavar="REMOVED", min=1, help="The removed connection.")],
+    removed_id: Annotated[
+        int, typer.Argument(metavar="REMOVED", parser=parse_integer, help="The removed connection.")
+    ],
 ) -> None:
     """Let a connection take over the sales of a removed connection to the same shop.
 

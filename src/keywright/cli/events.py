@@ -63,7 +63,9 @@ _Type = Annotated[
 _License = Annotated[
     str | None, typer.Option("--license", metavar="KEY", parser=parse_key, help="Those about this license.")
 ]
-_Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="How many to show at most.")]
+_Limit = Annotated[
+    int | None, typer.Option(metavar="N", min=1, max=parsing.MAX_COUNT, help="How many to show at most.")
+]
 _Follow = Annotated[
     bool,
     typer.Option("--follow", "-f", help="Go on with new events as they come, until Ctrl-C."),

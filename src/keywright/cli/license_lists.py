@@ -13,7 +13,7 @@ import typer
 from keywright.cli import licenses, options, output
 from keywright.cli.installation import Installation
 from keywright.core import crypto
-from keywright.core.parsing import parse_external_id
+from keywright.core.parsing import MAX_COUNT, parse_external_id, parse_integer
 from keywright.licensing.activations.model import FindLicenses, LicensePage, LicenseRecord, ListLicenses
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.management import ManagedLicense
@@ -27,7 +27,9 @@ _PIECE = 500
 _LEAST_END, _MOST_END = 4, 8
 _OF_SHOP = ("product", "order", "customer")
 
-_PolicyId = Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those made from this policy.")]
+_PolicyId = Annotated[
+    int | None, typer.Option(metavar="ID", parser=parse_integer, help="Only those made from this policy.")
+]
 _ExternalId = Annotated[
     str | None,
     typer.Option(metavar="ID", parser=parse_external_id, help="Only those with this ID of yours."),
@@ -58,6 +60,7 @@ _Limit = Annotated[
     typer.Option(
         metavar="N",
         min=1,
+        max=MAX_COUNT,
         help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
     ),
 ]

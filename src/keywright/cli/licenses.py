@@ -100,7 +100,12 @@ def create(
     customer_id: options.CustomerId = None,
     policy_id: Annotated[
         int | None,
-        typer.Option("--policy", metavar="ID", min=1, help="Make it with the terms of this policy."),
+        typer.Option(
+            "--policy",
+            metavar="ID",
+            parser=parsing.parse_integer,
+            help="Make it with the terms of this policy.",
+        ),
     ] = None,
     fields: Mapping[str, Any],
     as_json: options.AsJson = False,
@@ -191,7 +196,13 @@ def update(
     customer_id: _NewNumber = None,
     fields: Mapping[str, Any],
     policy_id: Annotated[
-        int | None, typer.Option("--policy", metavar="ID", help="Another policy, whose terms it gets.")
+        int | None,
+        typer.Option(
+            "--policy",
+            metavar="ID",
+            parser=parsing.parse_integer,
+            help="Another policy, whose terms it gets.",
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="With --policy: also the terms that were set by hand.")

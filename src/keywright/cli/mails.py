@@ -7,7 +7,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
-from keywright.core.parsing import write_time
+from keywright.core.parsing import parse_integer, write_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-_MailId = Annotated[int, typer.Argument(metavar="ID", help="The mail, as `keywright mail list` numbers it.")]
+_MailId = Annotated[
+    int,
+    typer.Argument(metavar="ID", parser=parse_integer, help="The mail, as `keywright mail list` numbers it."),
+]
 _State = Annotated[
     str | None,
     typer.Option("--state", metavar="NAME", help="Only these: waiting, held, sent, failed or dropped."),

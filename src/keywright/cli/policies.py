@@ -32,7 +32,7 @@ generator_app = typer.Typer(no_args_is_help=True)
 
 _MAX_AMOUNT = 10_000
 
-Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The policy's ID.")]
+Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The policy's ID.")]
 
 
 _MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}

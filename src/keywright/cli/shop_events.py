@@ -11,6 +11,7 @@ from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
+from keywright.core.parsing import parse_integer
 from keywright.provisioning.shops import commands as shop_commands
 from keywright.provisioning.shops import event_rules
 from keywright.provisioning.shops.model import EventState, OpenedConnection, RemovedSales, StoredEvent
@@ -53,7 +54,7 @@ def events(
 def retry(
     here: Installation,
     connection_id: ConnectionId,
-    event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's ID.")],
+    event_id: Annotated[int, typer.Argument(metavar="EVENT", parser=parse_integer, help="The event's ID.")],
     *,
     is_forced: Annotated[
         bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")

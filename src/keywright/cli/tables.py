@@ -16,6 +16,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.core.command import Query
 from keywright.core.nouns import ItemPage, Paging, Position
+from keywright.core.parsing import MAX_COUNT
 
 if TYPE_CHECKING:
     from keywright.provisioning.importers.rows import Defaults
@@ -250,6 +251,7 @@ Limit = Annotated[
     typer.Option(
         metavar="N",
         min=1,
+        max=MAX_COUNT,
         help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
     ),
 ]

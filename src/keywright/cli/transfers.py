@@ -7,6 +7,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, command, with_installation
+from keywright.core.parsing import parse_integer
 from keywright.provisioning.customers import parse_email
 from keywright.provisioning.ownership.model import (
     AcceptTransfer,
@@ -23,7 +24,10 @@ from keywright.provisioning.ownership.rules import state_of
 app = typer.Typer(no_args_is_help=True)
 
 _Transfer = Annotated[
-    int, typer.Argument(metavar="TRANSFER", help="Its ID, as `keywright transfer list` shows it.")
+    int,
+    typer.Argument(
+        metavar="TRANSFER", parser=parse_integer, help="Its ID, as `keywright transfer list` shows it."
+    ),
 ]
 
 
@@ -97,9 +101,13 @@ def undo(here: Installation, key: Key, transfer_id: _Transfer) -> None:
 def claims(
     here: Installation,
     *,
-    policy_id: Annotated[int | None, typer.Option(metavar="N", help="Those made from this policy.")] = None,
+    policy_id: Annotated[
+        int | None, typer.Option(metavar="N", parser=parse_integer, help="Those made from this policy.")
+    ] = None,
     order_id: Annotated[str | None, typer.Option(metavar="ID", help="Those of this order.")] = None,
-    job_id: Annotated[int | None, typer.Option(metavar="N", help="Those that this job made.")] = None,
+    job_id: Annotated[
+        int | None, typer.Option(metavar="N", parser=parse_integer, help="Those that this job made.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count licenses, and how many of them customers claimed with their keys and activated."""

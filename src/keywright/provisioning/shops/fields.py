@@ -9,6 +9,7 @@ from keywright.core.command import Context
 from keywright.core.errors import ConnectionFieldInvalid
 from keywright.core.fields import Fields, Id, Name, about, list_changes
 from keywright.core.nouns import Flag, Items
+from keywright.core.parsing import parse_integer
 from keywright.provisioning.shops.commands import AddConnection, UpdateConnection
 from keywright.provisioning.shops.event_rules import MAX_MAPPED, MAX_NAME, MAX_NAMES, MAX_POLICIES, MAX_STATES
 from keywright.provisioning.shops.model import (
@@ -65,7 +66,7 @@ def parse_mapped(text: str) -> NewMappedProduct:
     try:
         does = Does(word) if word in (Does.RENEW, Does.UPGRADE) else Does.MAKE
         rule = QuantityRule(word or "keys") if does is Does.MAKE else QuantityRule.KEYS
-        ids = [] if policies == "none" else list(map(int, policies.split("+")))
+        ids = [] if policies == "none" else [parse_integer(one.strip()) or 0 for one in policies.split("+")]
     except ValueError:
         product = ""
     if not product:
