@@ -58,7 +58,9 @@ SENTENCES = (
     N_("It came with a backup that was restored."),
 )
 
+#: The reasons that name fields.
 _CHANGED_SINCE = re.compile(r"it has been changed since \((.+)\)")
+_SET_BY_HAND = re.compile(r"it was set by hand \((.+)\)")
 _WRONG_VALUE = re.compile(r"(\w+) ((?:must|is) .+)")
 
 
@@ -76,8 +78,11 @@ def translate_reason(reason: str) -> str:
     """Translate the reason why a license is not changed; an unknown one is returned unchanged."""
     if reason in REASONS:
         return _(reason)
-    found = _CHANGED_SINCE.fullmatch(reason)
-    return reason if found is None else _("it has been changed since (%(fields)s)", fields=found[1])
+    if (found := _CHANGED_SINCE.fullmatch(reason)) is not None:
+        return _("it has been changed since (%(fields)s)", fields=found[1])
+    if (found := _SET_BY_HAND.fullmatch(reason)) is not None:
+        return _("it was set by hand (%(fields)s)", fields=found[1])
+    return reason
 
 
 def explain_line(reason: str) -> str:
