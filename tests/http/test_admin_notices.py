@@ -3,7 +3,7 @@
 from keywright.licensing.activations.model import ActivateDevice, Device
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, said, title
-from tests.http.admin_licenses import make
+from tests.http.admin_licenses import make, where_to
 from tests.http.test_admin_undo import undo_form
 from tests.makers import create_product
 from tests.server import wait_until
@@ -72,3 +72,14 @@ def test_a_deleted_draft_of_a_notice_is_restored(bob: Visitor) -> None:
     bob.post(undo_form(page))
     assert "Undone: the notice is as before." in said(bob.get("/products/56"))
     assert "A draft >= 1 draft" in said(bob.get("/products/56"))
+
+
+def test_a_notice_whose_product_is_gone_is_not_restored(bob: Visitor) -> None:
+    decide(bob.server, create_product(57))
+    form = {"product_id": "57", "title": "Too late", "affected": ">= 1", "severity": "low"}
+    path = where_to(bob.post("/notices/new", **form, is_security="no"))
+    bob.post(f"{path}/delete")
+    back = undo_form(bob.get("/notices"))
+    bob.post("/products/57/delete")
+    assert where_to(bob.post(back)) == "/notices"
+    assert "There is no product 57." in said(bob.get("/notices"))

@@ -302,8 +302,10 @@ def test_changes_of_a_policy_are_undone_and_its_deletion(
     times = {"created_at": now.created_at, "updated_at": now.updated_at, "archived_at": now.archived_at}
     assert now == replace(policy, **times)
     assert now.archived_at is not None
-    ada.post(back)
+    # Sent again: the policy already exists.
+    assert where_to(ada.post(back)) == "/policies"
     assert "There is a policy with this id already." in said(ada.get("/policies"))
+    assert where_to(ada.post(f"{path}/undo?was=unreadable")) == "/policies"
     (following,) = decide(server, create_policy(name="Next"))
     assert following.id > policy.id
 

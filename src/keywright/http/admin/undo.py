@@ -9,7 +9,7 @@ import msgspec
 from msgspec import to_builtins
 from starlette.responses import Response
 
-from keywright.core.errors import AlreadyExists, CannotUndo, ChangedSince, NotFound, Refusal
+from keywright.core.errors import AlreadyExists, CannotUndo, ChangedSince, NotFound, Refusal, UnknownReference
 from keywright.http.admin.terms_form import terms_patch
 from keywright.http.admin.texts import seal_text, unseal_text
 from keywright.http.pages.error_messages import message_for
@@ -94,8 +94,11 @@ def explain_undo(undo: str) -> str:
 
 
 def refuse_undo(request: PageRequest, back: str, refusal: Refusal) -> Response:
-    """Redirect with the reason why nothing was undone: to the record's page ``back``, else to the list."""
-    path = back.rpartition("/")[0] if isinstance(refusal, NotFound | AlreadyExists) else back
+    """Redirect with the reason why nothing was undone: to the record's page ``back``; to the list if there is
+    none, or if a deleted record cannot be restored.
+    """
+    is_gone = isinstance(refusal, NotFound | AlreadyExists | UnknownReference)
+    path = back.rpartition("/")[0] if is_gone else back
     return request.redirect(path, message_for(refusal).sentence, is_error=True)
 
 

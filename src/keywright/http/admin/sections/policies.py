@@ -15,7 +15,7 @@ from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWe
 from keywright.core.nouns import list_members
 from keywright.http.admin import terms_form
 from keywright.http.admin.name_suggestions import number_parser, suggest, suggest_names, write_number
-from keywright.http.admin.undo import explain_undo, fields_of, read_past, refuse_undo, to_undo, undo_form
+from keywright.http.admin.undo import explain_undo, fields_of, read_past, to_undo, undo_form
 from keywright.http.pages import formats
 from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import N_, _, ngettext
@@ -167,11 +167,11 @@ class Policies(Section):
     def undo(self, request: PageRequest) -> Response:
         """Undo a change of a policy, or restore a policy that was just deleted."""
         number = require_id(request.path_params["id"])
-        past = read_past(request, f"/policies/{number}")
         try:
+            past = read_past(request, f"/policies/{number}")
             request.change(to_undo(request, number, past))
         except Refusal as refusal:
-            return refuse_undo(request, "/policies", refusal)
+            return request.redirect("/policies", message_for(refusal).sentence, is_error=True)
         return request.redirect("/policies", _("Undone: the policy is as before."))
 
     @page("/{id:number}/archive", methods=("POST",), right=Right.ADMINISTER)
