@@ -7,6 +7,7 @@ import pytest
 from keywright.core.errors import LimitReached, UnknownLicense
 from keywright.db import Storage
 from keywright.engine.executor import Executor
+from keywright.events.store import list_events
 from keywright.licensing.activations import store
 from keywright.licensing.activations.model import Device
 from keywright.licensing.activations.site_handlers import (
@@ -20,7 +21,18 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses
 from keywright.licensing.undo.rules import UndoChanges
 from keywright.maintenance import doctor
-from tests.makers import KEY, NOW, activate, an_origin, create, deactivate, deactivate_all, delete, set_terms
+from tests.makers import (
+    KEY,
+    NOW,
+    activate,
+    activate_device,
+    an_origin,
+    create,
+    deactivate,
+    deactivate_all,
+    delete,
+    set_terms,
+)
 
 LIMIT, NONE = 2, Item()
 TERMS = {"max_activations": LIMIT, "uncounted_hosts": ["*.test"], "max_uncounted": 3}
@@ -68,6 +80,21 @@ def test_sites_are_counted_by_their_hosts_in_a_batch_and_after_it(shop: Executor
     outcomes = shop.execute([off("a.test"), off("one.com"), on("three.com"), on("d.test"), on("one.com")])
     assert refusals(outcomes) == [None] * 4 + [LimitReached]
     assert counts(storage) == (LIMIT, 3, 2)
+
+
+def test_a_site_that_another_program_activates_gives_its_record_up_and_takes_a_place(
+    shop: Executor, storage: Storage
+) -> None:
+    shop.execute([on("a.test"), activate_device("site:a.test")])
+    assert counts(storage) == (1, 0, 0)
+    number = license_of(storage).id
+    with storage.read() as tx:
+        events = list_events(tx, number, limit=3)
+    assert [(one.name, (one.details or {}).get("activation_count")) for one in events] == [
+        ("license.reactivated", 1),
+        ("license.deactivated", 0),
+        ("license.activated", 0),
+    ]
 
 
 def test_all_are_given_up_and_given_back_together(shop: Executor, storage: Storage) -> None:

@@ -151,7 +151,7 @@ def test_only_a_site_takes_no_place_another_program_with_its_name_takes_one() ->
     held = a_license_with({"uncounted_hosts": ["localhost"]}, times_activated_max=1, uncounted_count=1)
     counted = activate(held, "localhost", site(), is_site=False)
     assert counted.activation is not None
-    assert (counted.change, counted.activation.is_counted) == (PlaceChange.MOVED, True)
+    assert (counted.change, counted.activation.is_counted) == (PlaceChange.TAKEN_BACK, True)
     assert (counted.license.times_activated, counted.license.uncounted_count) == (1, 0)
     assert counted.license.deactivated_count == 0
     assert (counted.license.updated_at, counted.activation.updated_at) == (LATER, LATER)

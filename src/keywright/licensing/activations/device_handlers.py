@@ -92,7 +92,11 @@ def activate_device(work: LicenseWork, command: model.ActivateDevice) -> model.D
     if placement.is_new_device:
         seen = model.SeenDevice(now, command.device.fingerprint or activation.token)
         work.devices.add_seen(license, seen)
-    _save(work, command, placement, activation, replaced or own)
+    was_active = own is not None and own.deactivated_at is None
+    if was_active and placement.change is PlaceChange.TAKEN_BACK:
+        # A site without a place takes one: it gives up its record first.
+        work.record_license_event("license.deactivated", license, command, own)
+    _save(work, command, placement, activation, replaced)
     is_shown = placement.change in _EVENTS and license_rules.terms_of(license).devices_visible
     removed = placement.released if is_shown else None
     view, token = work.devices.views.show(placement.license, now), None

@@ -80,13 +80,13 @@ def _place(
 
 
 def _count(license: License, own: Activation, device: Device, now: datetime) -> Placement:
-    """Let a site without a place take one, as a program of another kind activates it. Raises
-    ``LimitReached``.
+    """Let a site without a place give up its record and take it back with a place, as a program of another
+    kind activates it. Raises ``LimitReached``.
     """
     license_rules.require_free_place(license)
     license, own = activation_rules.deactivate(license, own, now)
     license, own = activation_rules.take_back(license, own, now)
-    return Placement(license, PlaceChange.MOVED, describe(own, device, now))
+    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now))
 
 
 def find_own(records: Iterable[Activation], fingerprint: str | None, token: str | None) -> Activation | None:
