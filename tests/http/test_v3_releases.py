@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from keywright.core.command import Context, Origin
+from keywright.http.openapi.v3_document import problems_of
+from keywright.http.v3.releases import ROUTES, download_release_file
 from keywright.identity.model import Permissions
 from keywright.maintenance import doctor
 from keywright.provisioning.releases import files
@@ -260,7 +262,10 @@ def test_the_vendors_key_downloads_a_file_of_a_product_that_is_closed(app: App) 
     tokens = (other, client, None)
     assert [app.ask("GET", path, token=one).status for one in tokens] == [404, 403, 401]
     away = add_file(app, release, "away.msi", **elsewhere)
-    assert app.ask("GET", f"/files/{away}/content").status == 400, "a client would repeat its key there"
+    refused = app.ask("GET", f"/files/{away}/content")
+    assert refused.status == 400, "a client would repeat its key there"
+    [route] = [one for one in ROUTES if one.handler is download_release_file]
+    assert refused.code in problems_of(route)
 
 
 def test_what_was_counted_of_a_release_is_listed_by_day(app: App) -> None:

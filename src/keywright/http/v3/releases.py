@@ -295,7 +295,8 @@ ROUTES = (
         f"{_FILE}/content",
         Right.READ,
         download_release_file,
-        refusals=("not_found",),
+        # Of a file with a ``url``: the caller would send its API key there.
+        refusals=("not_found", "malformed_body"),
         produces=(BYTES_TYPE,),
     ),
     Route(
