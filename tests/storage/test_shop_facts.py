@@ -14,6 +14,7 @@ from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.model import DeleteLicense, Status
 from keywright.licensing.undo.rules import RestoreLicense
+from keywright.provisioning.shops import sold_store
 from keywright.provisioning.shops.commands import (
     ListRemovedSales,
     RemoveConnection,
@@ -219,6 +220,18 @@ def test_a_connection_that_is_added_again_takes_over_what_was_sold(shop: Executo
     for order in ("1", "2"):
         receive(shop, a_refund(order), 1, connection_id=2)
     assert [one.status for one in list_licenses(storage)] == [Status.DISABLED] * 2
+
+
+def test_a_line_without_a_license_is_taken_over_but_not_counted(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale("1"))
+    with storage.write() as tx:
+        (sold,) = sold_store.list_sold(tx, 1, "1", None)
+        sold_store.save_new_sold(tx, 1, [replace(sold, line="of an older version", license_id=0)])
+    do(shop, RemoveConnection(context=CONTEXT, connection_id=1))
+    connect(shop, mapping=(MappedProduct("pro", 1),))
+    assert do(shop, TakeOverSales(context=CONTEXT, connection_id=2, removed_id=1)) == 1
+    with storage.read() as tx:
+        assert len(sold_store.list_sold(tx, 2, "1", None)) == 2
 
 
 def test_what_was_sold_again_meanwhile_stays_sold(shop: Executor, storage: Storage) -> None:

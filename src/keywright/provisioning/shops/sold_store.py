@@ -149,8 +149,11 @@ def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
         own = table.alias()
         same = (own.c[one.name] == one for one in table.primary_key if one.name != "connection_id")
         is_known = exists().where(own.c.connection_id == connection_id, *same)
-        moved = update(table).where(table.c.connection_id == removed_id, ~is_known)
-        taken = tx.connection.execute(moved.values(connection_id=connection_id)).rowcount
+        is_moved = (table.c.connection_id == removed_id, ~is_known)
+        if table is sold_licenses:
+            licensed = select(func.count()).select_from(table).where(*is_moved, table.c.license_id > 0)
+            taken = tx.connection.execute(licensed).scalar_one()
+        tx.connection.execute(update(table).where(*is_moved).values(connection_id=connection_id))
         tx.connection.execute(delete(table).where(table.c.connection_id == removed_id))
     return taken
 
