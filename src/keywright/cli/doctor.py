@@ -35,7 +35,11 @@ def doctor(
     options: InstallationOptions,
     *,
     is_repairing: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be repaired without loss: counters.")
+        bool,
+        typer.Option(
+            "--repair",
+            help="Count activations and leases again where a counter is wrong, and rebuild wrong reports.",
+        ),
     ] = False,
     is_preview: Annotated[
         bool,

@@ -101,12 +101,12 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     )
     api_root: values.UrlPath = Field(
         default="wp-json",
-        description="The first part of the path of every call.",
+        description="The first part of the path of every v2 call: /wp-json/lmfwc/v2/licenses.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as wp-json"},
     )
     namespace: values.UrlPath = Field(
         default="lmfwc",
-        description="The second part of the path of every call, before v2.",
+        description="The part of the path of every v2 call between api_root and v2.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as lmfwc"},
     )
     v2_validate: Literal["report", "refuse"] = Field(
