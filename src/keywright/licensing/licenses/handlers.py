@@ -54,8 +54,8 @@ def new_license(
     order_id: int | None = None,
     **fields: Any,
 ) -> model.License:
-    """Add a license to the unit of work, with the values of the command and other ``fields``. ``order_id``
-    overrides the command's.
+    """Add a license to the unit of work, with the values of the command and other ``fields``, its expiry and
+    limit among them. ``order_id`` overrides the command's.
     """
     context = command.context
     license = model.License(
@@ -71,8 +71,7 @@ def new_license(
         created_by=context.api_key_id,
         updated_at=context.now,
         updated_by=None,
-        **{"expires_at": None, "valid_for_days": None, "times_activated_max": None, **command.fields}
-        | fields,
+        **{**command.fields, **fields},
     )
     work.set_license(license)
     work.record_license_event("license.created", license, command)
