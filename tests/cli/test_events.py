@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests import forking
 from tests.cli.conftest import Keywright
-from tests.server import environment
+from tests.server import environment, wait_until
 
 DATABASES = ("sqlite",)
 
@@ -41,15 +42,29 @@ def test_events_are_filtered_by_type_license_and_time(used: Keywright) -> None:
         assert f"'{option}'" in used.refused("events", option, value, status=2)
 
 
-def test_new_events_are_followed(keywright: Keywright) -> None:
+def test_new_events_are_followed(keywright: Keywright, tmp_path: Path) -> None:
     assert "either" in keywright.refused("events", "--follow", "--limit", "1", status=2)
     options = ("--follow", "--since", "1h", "--json", "--data-dir", str(keywright.data_dir))
     command = [forking.command(), "events", *options]
     own = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment() | own) as following:
-        assert following.stdout is not None
-        keywright("license", "create", "--key", "A")
-        assert json.loads(following.stdout.readline())["type"] == "license.created"
-        keywright("license", "activate", "A")
-        assert json.loads(following.stdout.readline())["type"] == "license.activated"
-        following.terminate()
+    printed = tmp_path / "printed"
+    with (
+        printed.open("w") as out,
+        subprocess.Popen(command, stdout=out, stderr=out, env=environment() | own) as following,
+    ):
+
+        def wait_for(type: str, line: int) -> None:
+            try:
+                wait_until(lambda: printed.read_text().count("\n") > line, type)
+                assert json.loads(printed.read_text().splitlines()[line])["type"] == type
+            except AssertionError as problem:
+                problem.add_note(f"It printed: {printed.read_text()!r}")
+                raise
+
+        try:
+            keywright("license", "create", "--key", "A")
+            wait_for("license.created", 0)
+            keywright("license", "activate", "A")
+            wait_for("license.activated", 1)
+        finally:
+            following.terminate()

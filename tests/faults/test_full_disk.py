@@ -132,11 +132,9 @@ def fill_often(shop: Shop, load: Load, vendor: Client, rounds: int) -> Told:
     return told
 
 
-# What is activated between the rounds stays on the disk: after five, a new one.
-@pytest.mark.parametrize("number", range(size(1, 10)))
-def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(
-    tmp_path: Path, number: int
-) -> None:
+# What is activated between the rounds stays on the disk: after five, another run begins with a new one.
+@pytest.mark.parametrize("_run", range(size(1, 10)))
+def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_path: Path, _run: int) -> None:
     rounds = 5 if IS_LONG else 2
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
         with run_load(shop.server, KEYS, rest=RESTED) as load:
