@@ -146,6 +146,19 @@ def test_an_error_is_told_with_its_hint_or_else_with_the_sentence_of_the_pages()
     assert sentence(OSError("odd")) == "odd."
 
 
+def test_bytes_that_are_no_characters_are_refused(keywright: Keywright) -> None:
+    unreadable = os.fsdecode(b"\xff")
+    for arguments in (
+        ("product", "list", "--code", unreadable),
+        ("customer", "list", "--external-id", unreadable),
+        ("transfer", "claims", "--order-id", unreadable),
+        ("usage", "list", unreadable),
+        ("release", "list", unreadable),
+        ("connection", "add", "stripe", "--api-key", unreadable),
+    ):
+        assert "is not valid text" in keywright.refused(*arguments, status=2), arguments
+
+
 def test_an_error_is_json_for_programs(keywright: Keywright) -> None:
     def told(*arguments: str) -> tuple[int, Any]:
         done = keywright.run(*arguments, "--json", "--data-dir", str(keywright.data_dir))

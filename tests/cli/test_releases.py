@@ -67,3 +67,25 @@ def test_a_build_script_publishes_a_release_for_three_platforms(keywright: Keywr
     assert "no product has the code x" in keywright.refused("release", "list", "x", status=2)
     keywright("release", "yank", "paint", "3.2.1")
     assert keywright.json("release", "list", "paint")[0]["state"] == "yanked"
+
+
+def test_what_cannot_be_a_release_is_refused(keywright: Keywright, tmp_path: Path) -> None:
+    keywright("product", "create", "--name", "Paint", "--code", "paint")
+    keywright("release", "create", "paint", "1.0")
+    binary, odd = tmp_path / "binary.msi", tmp_path / "Paint é.msi"
+    for path in (binary, odd):
+        path.write_bytes(bytes(range(256)))
+    create, upload = ("release", "create", "paint", "2.0"), ("release", "upload", "paint", "1.0")
+    for arguments, reason in (
+        (("release", "create", "0", "2.0"), "'PRODUCT': must be an integer from 1"),
+        (("release", "list", str(2**63)), "'PRODUCT': must be an integer"),
+        (("release", "create", "paint", ""), "'VERSION': must not be empty"),
+        ((*create, "--channel", "Not A Channel"), "'--channel'"),
+        ((*create, "--notes-file", str(binary)), "is not text in UTF-8"),
+        ((*upload, str(odd)), "must be the name of a file"),
+        ((*upload, str(binary), "--signature", str(binary)), "is not a signature"),
+    ):
+        assert reason in keywright.refused(*arguments, status=2), arguments
+    long = tmp_path / "notes.md"
+    long.write_text("x" * 20_001)
+    assert "at most 20000 characters" in keywright.refused(*create, "--notes-file", str(long), status=2)

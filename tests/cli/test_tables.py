@@ -80,6 +80,12 @@ def test_a_dry_run_changes_nothing_and_the_file_is_not_overwritten(keywright: Ke
     assert "--errors cannot be the file" in keywright.refused(*given, status=2)
 
 
+def test_a_folder_is_not_imported(keywright: Keywright) -> None:
+    for kind in ("csv", "jsonl"):
+        for folder in ("", ".", "/"):
+            assert "Is a directory" in keywright.refused("import", kind, folder)
+
+
 def test_again_brings_what_is_new_or_changed(keywright: Keywright, table: Path) -> None:
     write(table, "key,limit\nA-1,3\nA-2,3\n")
     bring(keywright, table)

@@ -1,7 +1,7 @@
 """Options that several commands share, and parsers of options."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -81,9 +81,19 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any) -> None:
+        _require_unicode(given.values())
         command(InstallationOptions(data_dir, database_url, config), **given)
 
     return declare_options(run, list(inspect.signature(command).parameters.values())[1:], shared)
+
+
+def _require_unicode(values: Iterable[Any]) -> None:
+    """Refuse texts with bytes that are not valid in the terminal's encoding; names of files may have them."""
+    for value in values:
+        if isinstance(value, str) and not parsing.is_storable(value):
+            raise WrongUsage("An argument is not valid text: it has bytes that are no characters")
+        if isinstance(value, Change | list):
+            _require_unicode([value.value] if isinstance(value, Change) else value)
 
 
 def declare_options(

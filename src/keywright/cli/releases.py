@@ -12,7 +12,7 @@ from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
-from keywright.core.nouns import List, Noun, Paging
+from keywright.core.nouns import List, Noun, Paging, list_members
 from keywright.core.parsing import parse_integer
 from keywright.licensing.updates.model import STABLE, FileKind, Release, ReleaseFile
 from keywright.licensing.updates.queries import ExplainRelease
@@ -24,8 +24,23 @@ from keywright.provisioning.releases.commands import RELEASE, ReleaseWithFiles
 from keywright.provisioning.releases.files import check_files, store_file
 
 app = typer.Typer(no_args_is_help=True)
-_Product = Annotated[str, typer.Argument(metavar="PRODUCT", help="The product, by its code or number.")]
-_Version = Annotated[str, typer.Argument(metavar="VERSION", help="The version.")]
+_MEMBERS = {one.name: one for one in list_members(release_fields.NewRelease)}
+_FILE_MEMBERS = {one.name: one for one in list_members(release_fields.NewFile)}
+
+
+def _parse_product(text: str) -> str:
+    if text.isascii() and text.isdigit():
+        _MEMBERS["product_id"].read(text)
+    return text
+
+
+_Product = Annotated[
+    str,
+    typer.Argument(metavar="PRODUCT", parser=_parse_product, help="The product, by its code or number."),
+]
+_Version = Annotated[
+    str, typer.Argument(metavar="VERSION", parser=_MEMBERS["version"].read, help="The version.")
+]
 _COLUMNS = ("id", "version", "channel", "state", "released at", "rollout")
 
 
@@ -71,7 +86,9 @@ def create(
     product: _Product,
     version: _Version,
     *,
-    channel: Annotated[str, typer.Option(metavar="CODE", help="Its channel.")] = STABLE,
+    channel: Annotated[
+        str, typer.Option(metavar="CODE", parser=_MEMBERS["channel"].read, help="Its channel.")
+    ] = STABLE,
     notes_file: Annotated[Path | None, typer.Option(metavar="FILE", help="What is new, as Markdown.")] = None,
     rollout: Annotated[
         int, typer.Option(metavar="PERCENT", min=0, max=100, help="How many devices are offered it.")
@@ -91,7 +108,7 @@ def create(
         "product_id": _product_id(here, product),
         "version": version,
         "channel": channel,
-        "notes": None if notes_file is None else notes_file.read_text(encoding="utf-8"),
+        "notes": None if notes_file is None else _read_notes(notes_file),
         "rollout": {"percent": rollout},
         "is_critical": critical,
         "is_free_for_expired": free_for_expired,
@@ -99,6 +116,15 @@ def create(
     fields = msgspec.convert(given, release_fields.NewRelease)
     made = here.change(commands.CreateRelease(context=here.context, fields=fields))
     _print(made, "is drafted.", as_json=as_json)
+
+
+def _read_notes(file: Path) -> Any:
+    try:
+        return _MEMBERS["notes"].check(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise WrongUsage(f"--notes-file: {file} is not text in UTF-8") from None
+    except ValueError as problem:
+        raise WrongUsage(f"--notes-file: {file} {problem}") from None
 
 
 @command(
@@ -142,7 +168,7 @@ def upload(
         raise WrongUsage("--signature belongs to one file")
     for path, its_platform, its_arch in list(map(_read_target, files)):
         fields = release_fields.NewFile(
-            name=release_fields.parse_file_name(path.name),
+            name=_name_of(path),
             kind=kind or release_fields.kind_of(path.name),
             platform=its_platform or platform,
             arch=its_arch or arch,
@@ -169,6 +195,13 @@ def _read_target(text: str) -> tuple[Path, str | None, str | None]:
         raise WrongUsage(f"the platform in {text} {problem}") from None
 
 
+def _name_of(path: Path) -> str:
+    try:
+        return str(_FILE_MEMBERS["name"].check(path.name))
+    except ValueError as problem:
+        raise WrongUsage(f"{path.name} {problem}") from None
+
+
 def _find_signature(path: Path) -> Path | None:
     """Find the signature next to a file, with the name that minisign or Tauri gives it."""
     beside = (path.with_name(f"{path.name}.{one}") for one in ("sig", "minisig"))
@@ -180,7 +213,10 @@ def _read_signature(path: Path | None) -> str | None:
     if path is None:
         return None
     content = path.read_bytes()
-    return base64.b64encode(content).decode() if len(content) == 64 else content.decode().strip()
+    try:
+        return base64.b64encode(content).decode() if len(content) == 64 else content.decode().strip()
+    except UnicodeDecodeError:
+        raise WrongUsage(f"{path} is not a signature") from None
 
 
 def _upload(here: Installation, release: Release, path: Path, fields: release_fields.NewFile) -> None:

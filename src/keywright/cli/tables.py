@@ -147,6 +147,9 @@ class _Order(NamedTuple):
         if self.errors is not None or self.is_dry_run:
             return self.errors
         name = "import" if str(self.file) == _STANDARD_INPUT else self.file.name
+        if not name:
+            # The file is a folder, which cannot be imported.
+            return None
         return self.file.with_name(f"{name}.errors.{self.kind}")
 
 
