@@ -77,6 +77,8 @@ def test_what_cannot_be_handled_is_listed_and_tried_again(connected: Keywright) 
     assert [one["state"] for one in connected.json("connection", "events", "1")] == ["done", "waiting"]
     connected("connection", "replay", "1", "--since", "2020-01-01")
     assert [one["state"] for one in connected.json("connection", "events", "1")] == ["waiting", "waiting"]
+    late = connected.refused("connection", "replay", "1", "--since", "9999-12-31", status=2)
+    assert "'--since': must be in the past" in late
     connected("connection", "retry", "1", str(waiting["id"]), "--overwrite")
     connected("connection", "edit", "1", "--on-cancel", "at_once")
     assert connected.json("connection", "show", "1")["on_cancel"] == "at_once"

@@ -54,6 +54,17 @@ def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
     assert "needs --api-key" in refused
 
 
+def test_nothing_is_claimed_to_be_sent_that_is_not(keywright: Keywright) -> None:
+    keywright("webhook", "add", URL, "--disabled")
+    for sending in (("test", "1"), ("resend", "1", "--since", "2h")):
+        assert "is disabled: this is sent once it is enabled" in keywright("webhook", *sending)
+    keywright("webhook", "edit", "1", "--enabled")
+    for sending in (("test", "1"), ("resend", "1", "--since", "2h")):
+        assert "disabled" not in keywright("webhook", *sending)
+    refused = keywright.refused("webhook", "resend", "1", "--since", "9999-12-31", status=2)
+    assert "'--since': must be in the past" in refused
+
+
 def test_deliveries_are_listed_shown_and_sent_again(
     keywright: Keywright, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,14 @@ def parse_moment(text: str) -> datetime:
     return moment
 
 
+def parse_past_moment(text: str) -> datetime:
+    """Parse like ``parse_moment``. Raises ``ValueError`` for a time in the future."""
+    moment = parse_moment(text)
+    if moment > datetime.now(UTC):
+        raise ValueError("must be in the past")
+    return moment
+
+
 def _parse_type(text: str) -> str:
     if not _TYPE.fullmatch(text):
         raise ValueError("must be a type such as license.activated or license.*")

@@ -7,7 +7,7 @@ import typer
 
 from keywright.cli import connections, output
 from keywright.cli.connections import ConnectionId
-from keywright.cli.events import parse_moment
+from keywright.cli.events import parse_past_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
@@ -81,7 +81,7 @@ def replay(
         datetime,
         typer.Option(
             metavar="TIME",
-            parser=parse_moment,
+            parser=parse_past_moment,
             help="When the first of them was received: 2h, 7d, or a time (UTC).",
         ),
     ],

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from keywright.cli import output
 from keywright.cli.crud import Crud, Texts, with_fields
-from keywright.cli.events import parse_moment
+from keywright.cli.events import parse_past_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
@@ -113,7 +113,7 @@ def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = Fal
 def test(here: Installation, endpoint_id: _Id) -> None:
     """Send a webhook.tested event to this webhook only; a running server delivers it."""
     here.change(SendTest(context=here.context, endpoint_id=endpoint_id))
-    output.print_line("The test is on its way: `keywright webhook deliveries` shows the result.")
+    _print_sent(here, endpoint_id, "The test is on its way: `keywright webhook deliveries` shows the result.")
 
 
 @command(app, "keywright webhook deliveries 1 --state waiting", "keywright webhook deliveries 1 --delivery 9")
@@ -159,7 +159,7 @@ def resend(
         datetime | None,
         typer.Option(
             metavar="TIME",
-            parser=parse_moment,
+            parser=parse_past_moment,
             help="All since then: yesterday, today, 30m, 2h, 7d, or a time (UTC).",
         ),
     ] = None,
@@ -170,10 +170,19 @@ def resend(
     if delivery_id is not None:
         context = here.context
         here.change(ResendDelivery(context=context, endpoint_id=endpoint_id, delivery_id=delivery_id))
-        output.print_line(f"Delivery {delivery_id} is sent again.")
+        _print_sent(here, endpoint_id, f"Delivery {delivery_id} is sent again.")
     elif since is not None:
         here.change(ResendSince(context=here.context, endpoint_id=endpoint_id, since=since))
-        output.print_line(f"The events since {output.format_time(since)} (UTC) are sent again.")
+        text = f"The events since {output.format_time(since)} (UTC) are sent again."
+        _print_sent(here, endpoint_id, text)
+
+
+def _print_sent(here: Installation, endpoint_id: int, text: str) -> None:
+    """Print this, unless the webhook is disabled, so that nothing is sent now."""
+    endpoint: Endpoint = here.ask(WEBHOOK.get(id=endpoint_id))
+    if endpoint.disabled_at is not None:
+        text = f"Webhook {endpoint_id} is disabled: this is sent once it is enabled."
+    output.print_line(text)
 
 
 def _print_new(made: NewEndpoint, heading: str, *, as_json: bool) -> None:

@@ -157,7 +157,9 @@ class Webhooks(Section):
         """Send a test delivery."""
         endpoint = _get(request)
         request.change(SendTest(context=request.context, endpoint_id=endpoint.id))
-        return request.redirect(_path(endpoint), _("A test is on its way: reload this page."))
+        return request.redirect(
+            _path(endpoint), _unless_disabled(endpoint, _("A test is on its way: reload this page."))
+        )
 
     @page("/{id:number}/rotate", methods=("GET", "POST"))
     def rotate(self, request: PageRequest) -> Response:
@@ -183,7 +185,8 @@ class Webhooks(Section):
             return request.redirect(_path(endpoint), _("Choose a day."), is_error=True)
         command = ResendSince(context=request.context, endpoint_id=endpoint.id, since=since)
         request.change(command)
-        return request.redirect(_path(endpoint), _("The events since then are sent again, in their order."))
+        message = _("The events since then are sent again, in their order.")
+        return request.redirect(_path(endpoint), _unless_disabled(endpoint, message))
 
     @page("/{id:number}/delete", methods=("GET", "POST"))
     def delete(self, request: PageRequest) -> Response:
@@ -223,7 +226,15 @@ class Webhooks(Section):
         endpoint, number = _get(request), require_id(request.path_params["delivery"])
         command = ResendDelivery(context=request.context, endpoint_id=endpoint.id, delivery_id=number)
         request.change(command)
-        return request.redirect(f"{_path(endpoint)}/deliveries/{number}", _("It is sent again now."))
+        message = _unless_disabled(endpoint, _("It is sent again now."))
+        return request.redirect(f"{_path(endpoint)}/deliveries/{number}", message)
+
+
+def _unless_disabled(endpoint: Endpoint, message: str) -> str:
+    """The message that something is sent; of a disabled webhook, when that will be."""
+    if endpoint.disabled_at is None:
+        return message
+    return _("The webhook is disabled: this is sent once it is enabled.")
 
 
 class _Read:
