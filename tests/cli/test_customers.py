@@ -29,6 +29,11 @@ def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) 
 
 
 @pytest.mark.smoke
+def test_a_customer_of_whom_nothing_is_stored_is_neither_exported_nor_erased(keywright: Keywright) -> None:
+    for command in (("export", "99"), ("erase", "99", "--yes")):
+        assert keywright.refused("customer", *command).startswith("there is no customer 99.")
+
+
 def test_a_customer_is_erased_after_a_yes_and_told_what_remains(keywright: Keywright, key: str) -> None:
     assert keywright.run("customer", "erase", "8", "--data-dir", str(keywright.data_dir)).status == 1
     assert "CANARY" in keywright("customer", "export", "8")

@@ -14,7 +14,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import IsSure, command, with_installation
 from keywright.core import parsing
 from keywright.core.parsing import write_time
-from keywright.maintenance.tasks import EraseCustomer
+from keywright.maintenance.tasks import EraseCustomer, RequireCustomerData
 from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter
 
 _TEXTS = Texts(
@@ -64,6 +64,7 @@ def export(here: Installation, customer_id: _Number) -> None:
     from keywright.db import run_read
     from keywright.maintenance.personal_data import read_pieces
 
+    here.ask(RequireCustomerData(customer_id=customer_id))
     found = read_pieces(partial(run_read, here.storage), customer_id)
     output.print_json_pieces(_plain({"customer_id": customer_id} | found._asdict()))
 
@@ -89,6 +90,7 @@ def erase(
     """
     from keywright.maintenance.personal_data import erase_all
 
+    here.ask(RequireCustomerData(customer_id=customer_id))
     if not is_sure:
         question = (
             f"Erase the name, e-mail, addresses, user agents, labels and metadata of customer {customer_id}?"
