@@ -157,6 +157,15 @@ def test_the_keys_that_sign_are_copied_over_one_that_a_server_made_on_the_empty_
     assert loaded[0] == loaded[1]
 
 
+def test_a_database_is_not_copied_into_itself(urls: dict[str, str]) -> None:
+    with (
+        closing(open_storage(urls["sqlite"], KEY_RING)) as old,
+        closing(open_storage(urls["sqlite"], KEY_RING)) as same,
+        pytest.raises(StoreError, match="the database that is to be copied"),
+    ):
+        copy(old, same, lambda *_: None)
+
+
 def test_a_database_with_rows_is_not_copied_into(urls: dict[str, str]) -> None:
     with (
         closing(open_storage(urls["sqlite"], KEY_RING)) as old,

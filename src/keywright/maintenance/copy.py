@@ -39,8 +39,13 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
     """Copy all rows except sessions, atomically; the target continues the ID sequences of the source.
 
     The source is read as one snapshot; an SQLite source cannot be written during the copy. ``progress`` is
-    called with each table's name and row count. Raises ``StoreError`` if the target is not empty.
+    called with each table's name and row count. Raises ``StoreError`` if the target is not empty, or is the
+    source.
     """
+    paths = [one.path for one in (source, target) if isinstance(one, SqliteStorage)]
+    if len(paths) == 2 and paths[0].samefile(paths[1]):
+        # It would wait for its own lock.
+        raise StoreError("this is the database that is to be copied. Name another one, which is empty.")
     no_writers = source.write_lock() if isinstance(source, SqliteStorage) else nullcontext()
     with no_writers, source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
