@@ -86,6 +86,12 @@ def test_what_cannot_be_a_release_is_refused(keywright: Keywright, tmp_path: Pat
         ((*upload, str(binary), "--signature", str(binary)), "is not a signature"),
     ):
         assert reason in keywright.refused(*arguments, status=2), arguments
+    unsigned, signature = tmp_path / "paint.msi", tmp_path / "signature"
+    unsigned.write_bytes(CONTENT)
+    signature.write_text(minisign(CONTENT))
+    keywright(*upload, str(unsigned))
+    refused = keywright.refused(*upload, str(unsigned), "--signature", str(signature), status=2)
+    assert "is in release 1.0 without this signature" in refused
     long = tmp_path / "notes.md"
     long.write_text("x" * 20_001)
     assert "at most 20000 characters" in keywright.refused(*create, "--notes-file", str(long), status=2)

@@ -229,6 +229,8 @@ def _upload(here: Installation, release: Release, path: Path, fields: release_fi
         raise WrongUsage(
             f"{file.name} is in release {release.version} as another kind or for another platform"
         )
+    elif fields.signature not in (None, file.signature):
+        raise WrongUsage(f"{file.name} is in release {release.version} without this signature")
     digests = store_file(here.settings.files_folder, path, file, here.settings.max_file_bytes)
     here.change(commands.StoreContent(context=here.context, file_id=file.id, digests=digests))
 
