@@ -135,6 +135,18 @@ def test_terms_come_from_a_file_with_options_on_top(keywright: Keywright, tmp_pa
     assert "is not a JSON object" in keywright.refused(*named, status=2)
 
 
+def test_none_is_given_alone_and_each_meter_once(keywright: Keywright) -> None:
+    named = ("policy", "create", "--name", "G")
+    for option, value in (
+        *(("--entitlement", "pro"), ("--channel", "beta")),
+        *(("--uncounted-host", "localhost"), ("--meter", "a=1/day")),
+    ):
+        refused = keywright.refused(*named, option, value, option, "none", status=2)
+        assert f"{option}: give none alone" in refused
+    twice = ("--meter", "a=1/day", "--meter", "a=5/day")
+    assert "--meter: give each meter once" in keywright.refused(*named, *twice, status=2)
+
+
 def test_an_update_changes_what_it_names(keywright: Keywright) -> None:
     create = ("policy", "create", "--name", "G", "--max", "3", "--grace-days", "9", "--meter", "a=1/day")
     made = keywright.json(*create)

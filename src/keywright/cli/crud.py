@@ -215,6 +215,8 @@ def _item_parser(member: Member) -> Callable[[str], Any]:
 def _check_items(member: Member, found: list[Any]) -> Any:
     """Check the items of all uses of an option. Raises ``WrongUsage``."""
     try:
+        if None in found and any(one is not None for one in found):
+            raise ValueError("give none alone")
         return member.check([one for items in found if items for one in items])
     except ValueError as reason:
         option = member.items.option if member.items else member.name

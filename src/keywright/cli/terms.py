@@ -1,7 +1,7 @@
 """The options for terms, which several commands share."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
@@ -160,11 +160,22 @@ def _read(options: dict[str, Any]) -> TermsGiven:
         patch |= {"valid_for_days": patch.pop("expires_in"), "starts": Starts.FIRST_ACTIVATION.value}
     for name in {"entitlements", "channels", "uncounted_hosts"} & patch.keys():
         if any(map(_is_none, patch[name])):
+            _require_alone(name, patch[name])
             patch[name] = None
     if "meters" in patch:
         meters = dict(patch["meters"])
+        if len(meters) < len(patch["meters"]):
+            raise WrongUsage("--meter: give each meter once")
+        if _NONE in meters:
+            _require_alone("meters", meters)
         patch["meters"] = None if _NONE in meters else meters
     return TermsGiven(stored | patch, frozenset(stored.keys() - patch.keys()))
+
+
+def _require_alone(name: str, given: Iterable[str]) -> None:
+    """Refuse the word none beside other values of the same option."""
+    if not all(map(_is_none, given)):
+        raise WrongUsage(f"{_NAMES[name]}: give none alone")
 
 
 def _value(option: Any) -> Any:
