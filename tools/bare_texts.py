@@ -26,7 +26,7 @@ _NOT_SHOWN = {
     "Looked at ",
     "There is no such file.\n",
     "This address is too long.",
-    "Something went wrong. The server's log says more.",
+    "Something went wrong. The server's log has the details.",
 }
 _SHOWN_ATTRIBUTES = {"title", "aria-label", "placeholder", "alt", "label", "data-label"}
 _VERBATIM = {"code", "pre", "script", "style"}

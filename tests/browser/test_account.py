@@ -32,7 +32,7 @@ def test_a_new_password_is_the_one_to_sign_in_with(
     decide(server, create)
     here, elsewhere = signed_in("dora").page, signed_in("dora").page
     change(here, PASSWORD, _ANOTHER, _ANOTHER)
-    expect(here.get_by_role("status")).to_contain_text("Your password is changed")
+    expect(here.get_by_role("status")).to_contain_text("Your password was changed")
     elsewhere.goto("/admin/account")
     expect(elsewhere).to_have_url(re.compile("/admin/sign-in"))
     visitor.watch.expect(403)

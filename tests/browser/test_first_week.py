@@ -54,7 +54,7 @@ def make_product(walk: Walk) -> None:
 
 
 def make_policy(walk: Walk) -> None:
-    walk.press("A policy of it", "Perpetual Bought once, good forever.", "Save")
+    walk.press("A policy for the product", "Perpetual Bought once, valid forever.", "Save")
     expect(walk.page.locator("main")).to_contain_text(re.compile(r"Perpetual\s+Paint"))
 
 
@@ -166,7 +166,7 @@ def free_lost_device(walk: Walk) -> None:
     """A customer has lost a laptop and calls by name."""
     find(walk, "Customer 5", "Customer 5")
     walk.press("Free Kim's laptop")
-    expect(walk.page.get_by_role("status").first).to_contain_text("The device is free.")
+    expect(walk.page.get_by_role("status").first).to_contain_text("The device was freed.")
 
 
 def sell_seats(walk: Walk) -> None:

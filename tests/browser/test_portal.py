@@ -142,7 +142,7 @@ def test_a_customer_with_a_new_laptop_needs_five_steps(
         expect(page.get_by_role("heading", name="Remove “Old laptop”?")).to_be_visible()
         page.get_by_role("button", name="Remove Old laptop").click()
         steps += 1
-        expect(page.get_by_role("status")).to_contain_text("“Old laptop” is removed.")
+        expect(page.get_by_role("status")).to_contain_text("“Old laptop” was removed.")
         expect(page.get_by_text("You can remove 1 device now.")).to_be_visible()
         activate(server, key, "New laptop")
         steps += 1

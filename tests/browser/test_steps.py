@@ -150,7 +150,7 @@ def find_and_free_on_a_phone(steps: Steps, _shop: Shop) -> None:
         steps.type("larch street")
         steps.click(page.locator(".find-panel").get_by_role("option").first)
         steps.button("Free desk of Kim")
-        expect(page.get_by_text("The device is free.")).to_be_visible()
+        expect(page.get_by_text("The device was freed.")).to_be_visible()
         small = page.evaluate(_SMALL)
     assert small == []
 

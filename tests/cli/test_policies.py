@@ -58,7 +58,7 @@ def test_policies_are_listed_with_their_keys_and_terms(keywright: Keywright) -> 
     assert "keywright policy generate 1 --amount 10" in said
     listed = keywright("policy", "list")
     assert "STD-XXXXX-XXXXX-XXXXX-XXXXX-XXXXX" in listed
-    assert "any number of devices, no end of its own" in listed
+    assert "any number of devices, no expiry" in listed
     assert "keywright generator generate 2" in keywright("generator", "create", "--name", "Old")
 
 

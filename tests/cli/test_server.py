@@ -234,7 +234,7 @@ def test_a_taken_port_is_said_in_one_sentence_and_leaves_no_demo(nowhere: Keywri
         port = str(taken.getsockname()[1])
         done = run("serve", "--port", port, "--demo=one", "--data-dir", str(nowhere.data_dir))
     assert (done.status, done.out) == (1, "")
-    assert done.err.startswith(f"Error: 127.0.0.1:{port} cannot be listened on: ")
+    assert done.err.startswith(f"Error: Cannot listen on 127.0.0.1:{port}: ")
     assert done.err.count("\n") == 1
     assert nowhere.json("apikey", "list") == []
     assert "'--port'" in nowhere.refused("serve", "--port", "99999", status=2)

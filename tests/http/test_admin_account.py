@@ -36,7 +36,7 @@ def test_it_says_who_i_am_and_where(visitor: Visitor) -> None:
     with elsewhere(visitor):
         page = said(visitor.get("/account"))
     assert f"Name {visitor.name} Role reader" in page
-    assert "A reader may look" in page
+    assert "A reader can view" in page
     assert "here" in page
     assert "Firefox on Windows" in page
     assert "curl/8 <b>" in page
@@ -51,7 +51,7 @@ def test_the_form_token_and_the_cookie_are_not_the_same(visitor: Visitor) -> Non
 def test_a_new_password_ends_every_other_session(visitor: Visitor) -> None:
     with elsewhere(visitor) as other:
         assert change(visitor, PASSWORD, NEW, NEW) == 303
-        assert "Your password is changed." in said(visitor.get("/account"))
+        assert "Your password was changed." in said(visitor.get("/account"))
         assert not other.is_signed_in()
     with Visitor(visitor.server) as again:
         assert again.post("/sign-in", name=visitor.name, password=PASSWORD).status_code == 403
@@ -61,10 +61,10 @@ def test_a_new_password_ends_every_other_session(visitor: Visitor) -> None:
 def test_a_new_password_needs_the_old_one_and_a_good_one(visitor: Visitor) -> None:
     for old, new, repeated, complaint in (
         ("wrong", NEW, NEW, "This is not your password."),
-        (PASSWORD, "short", "short", "A password has at least 12 characters."),
+        (PASSWORD, "short", "short", "A password must have at least 12 characters."),
         (PASSWORD, f"{visitor.name}-1234567", f"{visitor.name}-1234567", "This password is easy to guess"),
-        (PASSWORD, NEW, f"{NEW} ", "The two passwords are not the same."),
-        (PASSWORD, "x" * 1025, "x" * 1025, "A password has at most 1,024 characters."),
+        (PASSWORD, NEW, f"{NEW} ", "The two passwords are different."),
+        (PASSWORD, "x" * 1025, "x" * 1025, "A password must have at most 1,024 characters."),
     ):
         fields = {"password": old, "new_password": new, "repeated": repeated}
         answer = visitor.post("/account/password", **fields)
@@ -126,7 +126,7 @@ def test_pages_speak_what_the_browser_asks_for_until_the_user_chooses(visitor: V
     assert "Mein Konto" in said(visitor.get("/account"))
     assert visitor.post("/account/language", language="en").status_code == 303
     page = said(visitor.get("/account"))
-    assert "Your language is saved." in page
+    assert "Your language was saved." in page
     assert "My account" in page
     assert visitor.post("/account/language", language="").status_code == 303
     assert "Ihre Sprache ist gespeichert." in said(visitor.get("/account"))

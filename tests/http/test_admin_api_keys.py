@@ -110,11 +110,11 @@ def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
     number = id_of(ada, "shop of old")
     confirm = ada.get(f"/api-keys/{number}/revoke")
     assert title(confirm) == "Revoke the API key shop of old?"
-    assert "It was never used." in said(confirm)
+    assert "This key was never used." in said(confirm)
     assert licenses(ada, answer) != 401
     assert ada.post(f"/api-keys/{number}/revoke").headers["location"] == "/admin/api-keys"
     page = said(ada.get("/api-keys"))
-    assert "The API key shop of old is revoked." in page
+    assert "The API key shop of old was revoked." in page
     assert "shop of old revoked" in page
     assert licenses(ada, answer) == 401
     assert last_event(ada, "api_key.revoked") == f'{{"api_key_id":{number}}}'
@@ -128,4 +128,4 @@ def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
     used = SaveCounters(**asked(used_api_keys={number: asked()["context"].now}))
     decide(ada.server, used)
     moment = write_day(asked()["context"].now.date())
-    assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))
+    assert f"This key was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))

@@ -24,7 +24,7 @@ from tests.server import MAIL_WAITS, NO_LIMITS, RunningServer, running
 DATABASES = ("sqlite",)
 
 CALLBACK = "/sign-in/company/callback"
-FAILED = "The sign-in with the company's account failed."
+FAILED = "Signing in with your company account failed."
 _networks = count(1)
 
 

@@ -61,7 +61,7 @@ def test_the_mapping_names_policies(ada: Visitor) -> None:
     rows = {"product": ["price_1", "", "*"], "policy": [str(made), "0", "0"]}
     rows["quantity"] = ["devices", "keys", "keys"]
     shown = edit(ada, number, **rows)
-    assert "The connection Edited is saved." in shown
+    assert "The connection Edited was saved." in shown
     for words in ("price_1", "Pro of shops", "more devices", "any other", "no license"):
         assert words in shown
     form = ada.get(f"/connections/{number}/edit").text
@@ -98,11 +98,11 @@ def test_a_sale_that_waits_is_listed_and_tried_again(ada: Visitor, bob: Visitor)
         sell(storage, number)
     listed = ada.get("/connections")
     assert "Sales waiting for a decision" in said(listed)
-    assert "The mapping does not have the product." in said(listed)
+    assert "The mapping does not contain the product." in said(listed)
     edit(ada, number, name="Waiting", product="pro-of-pages", policy=str(policy(ada, "Of pages")))
     ((event,),) = ada.server.sql("SELECT id FROM shop_events WHERE connection_id = ?", number)
     done = bob.post(f"/connections/{number}/events/{event}/retry", **{"from": "list"})
-    assert "It is tried again in a moment." in followed(bob, done)
+    assert "The event will be tried again in a moment." in followed(bob, done)
     assert "order-of-pages" in said(bob.get(f"/connections/{number}"))
     assert "No events" in said(bob.get(f"/connections/{number}?state=ignored"))
 
@@ -133,8 +133,8 @@ def sell(storage: Storage, number: int) -> None:
 @pytest.mark.databases(*KINDS)
 def test_a_connection_is_removed_after_a_question(ada: Visitor) -> None:
     number = add(ada, "Removed")
-    assert "The licenses that it sold stay." in said(ada.get(f"/connections/{number}/remove"))
-    assert "The connection Removed is removed." in followed(ada, ada.post(f"/connections/{number}/remove"))
+    assert "The licenses that it sold remain." in said(ada.get(f"/connections/{number}/remove"))
+    assert "The connection Removed was removed." in followed(ada, ada.post(f"/connections/{number}/remove"))
     assert ada.get(f"/connections/{number}").status_code == 404
 
 
@@ -150,5 +150,5 @@ def test_what_a_removed_connection_has_sold_is_taken_over(ada: Visitor, bob: Vis
     assert said_first in said(ada.get(f"/connections/{after}"))
     assert bob.post(f"/connections/{after}/take-over", removed=str(before)).status_code == 403
     done = followed(ada, ada.post(f"/connections/{after}/take-over", removed=str(before)))
-    assert "1 license is taken over." in done
+    assert "1 license was taken over." in done
     assert said_first not in done

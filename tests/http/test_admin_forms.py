@@ -11,7 +11,7 @@ from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
 from tests.tables import each_row
 
-NOT_FROM_HERE = "This form was not sent from here"
+NOT_FROM_HERE = "This form is no longer valid"
 NOT_READABLE = "The request is not valid"
 
 

@@ -130,7 +130,7 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
     decide(server, save_name(NameKind.PRODUCT, another, name))
     answer = bob.get(f"/licenses?product={name.replace(' ', '+')}")
     assert answer.status_code == 422
-    assert f"It is the name of {product} and of {another}: type the number." in said(answer)
+    assert f"It is the name of {product} and of {another}: type the ID." in said(answer)
 
 
 @each_row(
@@ -324,7 +324,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     text = said(page)
     for part in (
         "Policy Floating",
-        "3 devices, 5 at the same time, for 10 minutes each, 365 days from the creation, 14 days of grace",
+        "3 devices, 5 at the same time, for 10 minutes each, 365 days from creation, 14 days of grace",
         "linux, 1.2",
         "f" * 16 + "…",
         "1 of 5 held.",
@@ -335,7 +335,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     lease_id = re.findall(r'name="lease_id" value="(\w+)"', page.text)[0]
     bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id)
     text = said(bob.get(f"/licenses/{license.id}"))
-    assert "The lease is ended." in text
+    assert "The lease was ended." in text
     assert "0 of 5 held." in text
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 303
     assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended for its holder") == 1
@@ -349,6 +349,6 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
 
 def test_a_plain_license_shows_no_leases_and_no_usage(server: RunningServer, bob: Visitor) -> None:
     text = said(bob.get(f"/licenses/{make(server, times_activated_max=2).id}"))
-    assert "Terms 2 devices, no end of its own" in text
+    assert "Terms 2 devices, no expiry" in text
     assert "Leases" not in text
     assert "Usage" not in text

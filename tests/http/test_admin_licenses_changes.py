@@ -62,8 +62,8 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
         status="sold",
     )
     path = where_to(answer)
-    assert "The license is created." in said(bob.get(path))
-    assert "The license is created." not in said(bob.get(path))
+    assert "The license was created." in said(bob.get(path))
+    assert "The license was created." not in said(bob.get(path))
     license = found_by(server, key)
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
@@ -100,7 +100,7 @@ def test_a_new_license_has_a_new_key_for_one_device_unless_no_limit_is_chosen(
     ("field", "text", "sentence"),
     [
         ("key", "TAKEN-KEY", "Another license already has this key."),
-        ("valid_for_days", "30", "Leave this empty where there is a date."),
+        ("valid_for_days", "30", "Leave this empty if there is a date."),
         ("key", "", "A license needs a key."),
         ("key", "x" * 256, "This cannot be a license key"),
         ("key", "a\tb", "This cannot be a license key"),
@@ -171,7 +171,7 @@ def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
     assert (terms.max_activations, terms.entitlements) == (4, ("pro", "export"))
     assert "Set by hand" in said(bob.get(f"/licenses/{license.id}"))
     unknown = said(bob.post(path, max_activations="4", **usual, entitlements=["pro", "lite"]))
-    assert "lite is no feature of this product." in unknown
+    assert "lite is not a feature of this product." in unknown
     answer = bob.post(path, max_activations="", **usual, grace_days="-1")
     assert answer.status_code == 422
     assert "Type how many devices, or choose no limit." in said(answer)
@@ -204,7 +204,7 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visito
     license = make(server, times_activated_max=3, order_id=1)
     answer = edit(bob, license, unlimited="yes", order_id="2", expires_at="2031-05-01", status="inactive")
     assert where_to(answer) == f"/licenses/{license.id}"
-    assert "The license is changed." in said(bob.get(f"/licenses/{license.id}"))
+    assert "The license was changed." in said(bob.get(f"/licenses/{license.id}"))
     changed = found(server, license)
     assert (changed.times_activated_max, changed.order_id, changed.status) == (None, 2, Status.INACTIVE)
     assert changed.expires_at == datetime(2031, 5, 2, tzinfo=UTC)
@@ -293,7 +293,7 @@ def test_a_license_is_extended_by_months_of_the_readers_zone_and_may_stay_expire
     bob.post(f"{path}/extend", days="7", unit="months", begin="expiry")
     # Both are the first moment of a day in Berlin.
     assert found(server, license).expires_at == datetime(2025, 6, 30, 22, tzinfo=UTC)
-    assert "The license is extended until" in said(bob.get(path))
+    assert "The license was extended until" in said(bob.get(path))
     bob.post(f"{path}/extend", days="2000", unit="years", begin="now")
     assert "The license is valid until" in said(bob.get(path))
 
@@ -323,7 +323,7 @@ def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, bo
         activate(server, license)
     where_to(bob.post(f"/licenses/{license.id}/limit", times_activated_max="2"))
     text = said(bob.get(f"/licenses/{license.id}"))
-    assert "The limit is 2. The 3 places that are taken stay taken." in text
+    assert "The limit is 2. The 3 places in use stay taken." in text
     assert latest(server, license) == ("license.updated", {"times_activated_max": [3, 2]})
     where_to(bob.post(f"/licenses/{license.id}/limit", unlimited="yes"))
     assert "The license has no limit." in said(bob.get(f"/licenses/{license.id}"))
@@ -336,7 +336,7 @@ def test_a_disabled_license_can_be_enabled_again(
     license = make(server)
     where_to(bob.post(f"/licenses/{license.id}/disable"))
     text = said(bob.get(f"/licenses/{license.id}"))
-    assert "The license is disabled: it can no longer be activated." in text
+    assert "The license was disabled: it can no longer be activated." in text
     assert "Enable" in text
     assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
     where_to(bob.post(f"/licenses/{license.id}/enable"))
@@ -389,11 +389,11 @@ def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer,
     answer = bob.get(path)
     assert title(answer).startswith("Delete the license …")
     assert "2 activations are deleted with it (active: 2)." in said(answer)
-    assert "can be restored for 30 days" in said(answer)
+    assert "can restore it for 30 days" in said(answer)
     assert license.key not in answer.text
     assert is_there(server, license)
     assert where_to(bob.post(path)) == "/licenses"
-    assert "The license is deleted." in said(bob.get("/licenses"))
+    assert "The license was deleted." in said(bob.get("/licenses"))
     assert not is_there(server, license)
     assert latest(server, license)[0] == "license.deleted"
     assert bob.get(f"/licenses/{license.id}").status_code == 404

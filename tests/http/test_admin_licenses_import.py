@@ -112,7 +112,7 @@ def test_columns_are_chosen_by_hand(server: RunningServer, bob: Visitor) -> None
     key = a_key()
     path = upload(bob, f"Nummer,Plätze,Notiz\n{key},4,<b>x</b>\n")
     page = bob.get(path)
-    assert "Choose the column that has the license key." in said(page)
+    assert "Choose the column that contains the license key." in said(page)
     assert do(bob, path, chosen_fields(page), "start").status_code == 422
     fields = {"column-0": "key", "column-1": "times_activated_max", "column-2": "as_metadata"}
     shown = do(bob, path, fields, "show")

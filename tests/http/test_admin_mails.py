@@ -63,7 +63,7 @@ def test_mails_are_seen_with_their_state_and_without_the_whole_address(
     refuse(server, number)
     assert "given up 550 no such user" in said(bob.get("/mails?state=failed"))
     assert "eva.canary@" not in ada.get("/mails").text + ada.get(f"/mails/{number}").text
-    assert "The mail is queued again." in followed(bob, bob.post(f"/mails/{number}/again"))
+    assert "The mail was queued again." in followed(bob, bob.post(f"/mails/{number}/again"))
     assert server.sql("SELECT state, attempts FROM mail_outbox WHERE id = ?", number) == [("waiting", 0)]
 
 
@@ -115,7 +115,7 @@ def test_a_template_is_checked_with_its_line_and_saved(server: RunningServer, ad
     assert server.count("mail_templates") == 0
     assert "Dear Dora Example" in said(save(ada, do="preview"))
     assert server.count("mail_templates") == 0
-    assert "The template is saved." in followed(ada, save(ada))
+    assert "The template was saved." in followed(ada, save(ada))
     assert "Dear {{ customer.name }}" in said(ada.get(PATH))
     assert "English" in said(ada.get("/mail-templates"))
     assert "The built-in template is used again." in followed(ada, ada.post(PATH.replace("?", "/delete?")))
@@ -136,8 +136,8 @@ def test_a_test_mail_goes_to_my_own_address(server: RunningServer, ada: Visitor)
     path = PATH.replace("?", "/test?")
     assert "Set your e-mail address" in followed(ada, ada.post(path))
     assert ada.post("/account/email", email="nobody").status_code == 422
-    assert "is saved" in followed(ada, ada.post("/account/email", email="ada@example.com"))
-    assert "The test mail waits" in followed(ada, ada.post(path))
+    assert "was saved" in followed(ada, ada.post("/account/email", email="ada@example.com"))
+    assert "The test mail is waiting" in followed(ada, ada.post(path))
     [(subject,)] = server.sql("SELECT subject FROM mail_outbox ORDER BY id DESC LIMIT 1")
     assert subject == '{"is_sample":true}'
     assert "a…@example.com" in said(ada.get("/mails"))

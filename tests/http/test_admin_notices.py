@@ -37,11 +37,11 @@ def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visit
     assert "Publish A bad hole?" in said(bob.get(f"{path}/publish"))
     bob.post(f"{path}/publish")
     page = said(bob.get(path))
-    assert "The notice is published." in page
+    assert "The notice was published." in page
     assert "About security yes" in page
     question = said(bob.get(f"{path}/notify"))
     assert "2 customers have a device with an affected version." in question
-    assert "1 of them gets a mail now, in their language. Noor 5501" in question
+    assert "1 of them will get a mail, in their language. Noor 5501" in question
     assert "Without an e-mail address, not reachable: 1." in question
     job = bob.post(f"{path}/notify", once="n" * 43).headers["location"]
     assert bob.post(f"{path}/notify", once="n" * 43).headers["location"] == job, "pressed twice"
@@ -68,7 +68,7 @@ def test_a_deleted_draft_of_a_notice_is_restored(bob: Visitor) -> None:
     path = bob.post("/notices/new", **form).headers["location"].removeprefix("/admin")
     bob.post(f"{path}/delete")
     page = bob.get("/notices")
-    assert "The notice is deleted." in said(page)
+    assert "The notice was deleted." in said(page)
     bob.post(undo_form(page))
     assert "Undone: the notice is as before." in said(bob.get("/products/56"))
     assert "A draft >= 1 draft" in said(bob.get("/products/56"))

@@ -164,7 +164,7 @@ def test_a_license_is_not_deleted_with_places_of_which_nothing_was_said(
     (seen,) = re.findall(r'name="places" value="([^"]+)"', bob.get(path).text)
     place = activate(server, license)
     answer = bob.post(path, places=seen)
-    assert "Its activations have changed meanwhile" in said(answer)
+    assert "The activations have just changed" in said(answer)
     assert "1 activation is deleted with it (active: 1)." in said(answer)
     assert is_taken(server, place)
     (seen,) = re.findall(r'name="places" value="([^"]+)"', answer.text)

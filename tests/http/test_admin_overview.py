@@ -33,7 +33,7 @@ def visitors(ada: Visitor, bob: Visitor, carol: Visitor) -> dict[str, Visitor]:
 
 STEPS = {
     "/products/new": "A product",
-    "/policies/new?product_id=": "A policy of it",
+    "/policies/new?product_id=": "A policy for the product",
     "/connections/new": "Your shop",
     "/settings#address": "The public address",
     "/settings#mail": "A mail server",
@@ -79,7 +79,7 @@ def test_each_step_has_its_state_as_measured(server: RunningServer, visitors: di
     decide(server, SaveBrand(**asked(name="Larch", color=None, links=())))
     ada.post("/settings/address", public_url="https://keys.example.com", time_zone="UTC")
     ada.post("/settings/backups", backup_daily_at="03:30", backup_keep="14")
-    steps = ["A product", "A policy of it", "The public address", "Brand and portal"]
+    steps = ["A product", "A policy for the product", "The public address", "Brand and portal"]
     assert done(ada) == [*steps, "A colleague", "Daily backups"]
     text = said(ada.get("/overview"))
     assert "6 of 10 done" in text

@@ -67,7 +67,7 @@ def assert_page(answer: httpx.Response) -> None:
         ("/no/such/page", 404, "There is no such page"),
         ("/odd/gone/7", 404, "There is no such page"),
         ("/odd/gone/seven", 404, "There is no such page"),
-        ("/sign-out", 405, "This page cannot be requested like this"),
+        ("/sign-out", 405, "This page does not accept this kind of request"),
         ("/odd/refused", 409, "Nothing was changed"),
         ("/odd/away", 503, "Please try again in a moment"),
         ("/odd/broken", 500, "Something went wrong"),
@@ -89,7 +89,7 @@ def test_errors_are_plain_pages_for_who_is_not(stranger: Visitor) -> None:
     for path, status, heading in (
         ("/sign-in", 200, "Sign in"),
         ("/no/such/page", 404, "There is no such page"),
-        ("/sign-out", 405, "This page cannot be requested like this"),
+        ("/sign-out", 405, "This page does not accept this kind of request"),
     ):
         answer = stranger.get(path)
         assert (answer.status_code, title(answer)) == (status, heading)
@@ -110,7 +110,7 @@ def test_what_cannot_be_done_here_says_what_can(ada: Visitor) -> None:
 def test_somebody_who_may_not_is_told_what_they_may(carol: Visitor) -> None:
     for answer in (carol.get("/odd/administer"), carol.post("/odd/administer")):
         assert (answer.status_code, title(answer)) == (403, "Your role does not allow this")
-        assert "A reader may look" in said(answer)
+        assert "A reader can view" in said(answer)
         assert_page(answer)
 
 

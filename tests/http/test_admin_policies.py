@@ -83,7 +83,7 @@ def test_a_policy_is_made_with_what_was_typed(ada: Visitor) -> None:
     terms = '{"max_activations":3,"starts":"first_activation","valid_for_days":365}'
     assert row == ("0123456789ABCDEF", 4, 5, "-", "LS ", "-X", terms)
     page = said(ada.get("/policies"))
-    assert "The policy Studio is created." in page
+    assert "The policy Studio was created." in page
     assert re.search(
         rf"Studio Lumen {product} LS ([0-9A-F]{{5}}-){{3}}[0-9A-F]{{5}}-X good 80 bits 3 365 days", page
     )
@@ -143,7 +143,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"portal_removals_count": "1"}, "Type both numbers, or none."),
         ({"when_full": "replace_unseen"}, "It is missing: replace_unseen needs it."),
         ({"devices_visible": "yes"}, "It needs portal_removals or new_devices"),
-        ({"entitlements": "pro"}, "pro is no feature of this product."),
+        ({"entitlements": "pro"}, "pro is not a feature of this product."),
         (a_meter("exports", ""), "exports"),
         (two_meters("a", "a"), "a is there twice"),
         ({"product_id": "x"}, "It is neither an ID nor a name."),
@@ -177,13 +177,13 @@ def test_only_what_is_changed_changes(ada: Visitor) -> None:
     kept = GOOD | {"separator": " ", "max_activations": "2"}
     kept |= {"valid_for_days": "30", "starts": "first_activation"}
     ada.post(f"/policies/{number}/edit", name="After", **kept)
-    assert "The policy After is changed." in said(ada.get("/policies"))
+    assert "The policy After was changed." in said(ada.get("/policies"))
     assert last_event(ada, "policy.updated") == (
         f'{{"policy_id":{number},"policy":"After","name":["Before","After"],"starts":["creation","first_activation"],"valid_for_days":[null,30]}}'
     )
     before = ada.server.count("events")
     ada.post(f"/policies/{number}/edit", name="After", **kept)
-    assert "The policy After is unchanged." in said(ada.get("/policies"))
+    assert "The policy After was not changed." in said(ada.get("/policies"))
     assert ada.server.count("events") == before
 
 
@@ -288,7 +288,7 @@ def test_a_product_is_named_in_any_case_or_by_its_code_and_features_are_its_own(
     assert [(number, json.loads(terms)["entitlements"]) for number, terms in rows] == [(product, ["pro"])] * 2
     other = a_product(ada, "lite", name="Other")
     answer = ada.post("/policies/new", name="X", product_id=str(other), entitlements="pro", **GOOD)
-    assert "pro is no feature of this product." in said(answer)
+    assert "pro is not a feature of this product." in said(answer)
     assert re.search(r'name="entitlements" value="lite"', answer.text)
     # A policy's current entitlements are kept, and stay checked.
     kept = a_policy(ada, "Older", product_id=other, terms={"entitlements": ["gone"], "max_activations": 1})
@@ -301,7 +301,7 @@ def test_an_archived_policy_makes_no_more_licenses(ada: Visitor) -> None:
     number = a_policy(ada, "Old", chunks=1, is_weak_allowed=True)
     ada.post(f"/policies/{number}/archive")
     page = ada.get("/policies")
-    assert "The policy Old is archived: it makes no more licenses." in said(page)
+    assert "The policy Old was archived: it makes no more licenses." in said(page)
     assert "Old archived" in said(page)
     assert f"/admin/policies/{number}/generate" not in page.text
     assert ada.get(f"/policies/{number}/generate").status_code == 409
@@ -314,9 +314,9 @@ def test_a_deleted_policy_leaves_its_licenses(ada: Visitor) -> None:
     number = a_policy(ada, "Gone")
     decide(ada.server, generate(number, 2))
     before = ada.server.count("licenses")
-    assert "Licenses that it has made stay valid" in said(ada.get(f"/policies/{number}/delete"))
+    assert "Licenses made from this policy stay valid" in said(ada.get(f"/policies/{number}/delete"))
     ada.post(f"/policies/{number}/delete")
-    assert "The policy Gone is deleted." in said(ada.get("/policies"))
+    assert "The policy Gone was deleted." in said(ada.get("/policies"))
     assert ada.server.count("licenses") == before
     assert last_event(ada, "policy.deleted") == f'{{"policy_id":{number},"policy":"Gone"}}'
     assert ada.get(f"/policies/{number}/delete").status_code == 404

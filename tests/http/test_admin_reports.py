@@ -62,7 +62,7 @@ def fill(server: RunningServer) -> None:
 def test_each_figure_of_the_reports_leads_to_its_list(server: RunningServer, carol: Visitor) -> None:
     answer = carol.get("/reports")
     heads = re.findall(r"<thead>(.*?)</thead>", answer.text, re.DOTALL)
-    figures = "Made Trials begun Trials bought Due Renewed Renewal rate Lapsed Refunded"
+    figures = "Made Trials started Trials bought Due Renewed Renewal rate Lapsed Refunded"
     found = [" ".join(re.sub("<.*?>", " ", one).split()) for one in heads[:2]]
     assert found == [f"Month {figures}", f"Product {figures}"]
     shown = said(answer)

@@ -21,7 +21,7 @@ from tests.tables import each_row
 DATABASES = ("sqlite",)
 
 NOT_YOURS = "Your role does not allow this"
-NOT_FROM_HERE = "This form was not sent from here"
+NOT_FROM_HERE = "This form is no longer valid"
 
 
 class Address(NamedTuple):

@@ -192,7 +192,7 @@ def test_it_is_turned_off_with_password_and_code(server: RunningServer, visitor:
     # A wrong password has not consumed the recovery code.
     assert visitor.post(f"{PAGE}/disable", password=PASSWORD, code=codes[0]).status_code == 303
     assert visitor.token != before
-    assert "Your second factor is turned off." in said(visitor.get("/account"))
+    assert "Your second factor was turned off." in said(visitor.get("/account"))
     with a_visitor(server) as another:
         another.sign_in(name)
 

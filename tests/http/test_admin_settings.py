@@ -90,7 +90,7 @@ def test_a_password_is_never_shown_and_goes_to_no_other_server(server: RunningSe
         ("smtp_host", "mail.example.org", "This field is required."),
         ("smtp_port", "2525", "This field is required."),
         ("smtp_encryption", "none", "This field is required."),
-        ("smtp_port", "25@mail.example.org", "its port is a number."),
+        ("smtp_port", "25@mail.example.org", "with a number as the port."),
     ):
         elsewhere = ada.post("/settings/mail", **MAIL | login | {name: value})
         assert (elsewhere.status_code, sentence in said(elsewhere)) == (422, True), (name, value)
@@ -110,7 +110,7 @@ def test_a_wrong_value_is_refused_with_what_it_must_be_and_nothing_is_saved(
         ("address", {"public_url": "keys.example.com"}, "It must be an address such as https://licenses"),
         ("address", {"time_zone": "Mars/Olympus"}, "It must be the name of a time zone"),
         ("mail", MAIL | {"smtp_host": "mail server"}, "It must be a server such as smtp.example.com"),
-        ("mail", MAIL | {"smtp_port": "x"}, "It must be a server such as smtp.example.com; its port"),
+        ("mail", MAIL | {"smtp_port": "x"}, "It must be a server such as smtp.example.com, with a number"),
         ("mail", MAIL | {"mail_from": ""}, "This field is required."),
         ("mail", MAIL | {"test": "yes", "to": ""}, "This field is required."),
         ("backups", {"backup_daily_at": "3 am", "backup_keep": "14"}, "It must be a time such as 03:30."),

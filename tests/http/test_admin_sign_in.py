@@ -347,7 +347,7 @@ def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: Runni
         for wrong, complaint in (
             ({"new_password": "short", "repeated": "short"}, "at least 12 characters"),
             ({"new_password": "grace-1234567", "repeated": "grace-1234567"}, "easy to guess"),
-            ({"repeated": "another password"}, "not the same"),
+            ({"repeated": "another password"}, "are different"),
             ({"name": ""}, "must have 1 to 200 characters"),
         ):
             answer = visitor.post("/setup", **fields | wrong)

@@ -85,7 +85,7 @@ def test_a_key_is_rotated_and_withdrawn(server: RunningServer, ada: Visitor) -> 
     path = f"/signing-keys/{old.id}/withdraw"
     assert old.kid[:12] in ada.get(path).text
     ada.post(path)
-    assert "The key is withdrawn." in said(ada.get("/signing-keys"))
+    assert "The key was withdrawn." in said(ada.get("/signing-keys"))
     assert look_up(server, store.list_keys)[1].withdrawn_at is not None
     newest = look_up(server, store.list_keys)[0]
     assert "signs every answer now" in ada.post(f"/signing-keys/{newest.id}/withdraw").text

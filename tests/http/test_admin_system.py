@@ -105,7 +105,7 @@ def test_a_backup_is_made_kept_and_given_out(ada: Visitor) -> None:
         assert not backup.manifest.has_secret
     assert path.stat().st_mode & 0o077 == 0
     page = said(ada.get("/system"))
-    assert "It holds everything as it was at" in page
+    assert "The backup contains everything as it was at" in page
     assert "The secret is not in it" in page
     assert re.search(rf"{name} [\d.]+ [kM]B", page)
     actor, details = events_of(ada, "backup.made")[-1]
@@ -122,7 +122,7 @@ def test_a_backup_is_made_kept_and_given_out(ada: Visitor) -> None:
 
     assert f"Delete the backup {name}?" in said(ada.get(f"/system/backups/{name}/delete"))
     ada.post(f"/system/backups/{name}/delete")
-    assert f"The backup {name} is deleted." in said(ada.get("/system"))
+    assert f"The backup {name} was deleted." in said(ada.get("/system"))
     assert not path.exists()
     assert events_of(ada, "backup.deleted")[-1] == (actor, f'{{"file":"{name}"}}')
 
@@ -145,7 +145,7 @@ def test_nothing_is_begun_while_something_is_being_done(ada: Visitor) -> None:
     with FileLock(folder / "lock"):
         for path in ("/system/backup", "/system/examine"):
             assert ada.post(path).headers["location"] == "/admin/system"
-            assert "A backup or an examination is running already." in said(ada.get("/system"))
+            assert "A backup or a check is already running." in said(ada.get("/system"))
 
 
 def test_what_a_server_did_not_see_end_nobody_knows(ada: Visitor) -> None:
@@ -161,7 +161,7 @@ def test_what_a_server_did_not_see_end_nobody_knows(ada: Visitor) -> None:
 
 def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
     ada.post("/system/examine")
-    assert "The database is being examined." in said(ada.get("/system"))
+    assert "The database is being checked." in said(ada.get("/system"))
     wait_until(lambda: events_of(ada, "system.examined"), "the doctor")
     page = said(ada.get("/system"))
     assert "Looked at 1 license and 0 activations" in page

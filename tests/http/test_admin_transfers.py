@@ -23,7 +23,7 @@ def test_support_cancels_an_offer_and_undoes_a_transfer(bob: Visitor, carol: Vis
     assert carol.post(f"{here}/transfers/{first.id}/cancel").status_code == 403
     bob.post(f"{here}/transfers/{first.id}/cancel")
     page = said(bob.get(here))
-    assert "The offer is canceled." in page
+    assert "The offer was canceled." in page
     assert "Ann Transfers ben@transfers.example ended" in page
     [second] = decide(server, offer)
     decide(server, AcceptTransfer(**asked(license=license.id, transfer_id=second.id)))

@@ -146,7 +146,7 @@ def test_what_an_administrator_did_is_undone_by_administrators(
 def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
     license = make(server, times_activated_max=2)
     place = activate(server, license)
-    assert "It can be restored for 30 days." in said(bob.get(f"/licenses/{license.id}/delete"))
+    assert "You can restore it for 30 days." in said(bob.get(f"/licenses/{license.id}/delete"))
     bob.post(f"/licenses/{license.id}/delete")
     assert not is_there(server, license)
     form = undo_form(bob.get("/licenses"))

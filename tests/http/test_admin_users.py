@@ -142,7 +142,7 @@ def test_whoever_is_disabled_is_out_until_enabled(ada: Visitor) -> None:
         assert "Every session ends at once." in said(ada.get(f"/users/{number}/disable"))
         ada.post(f"/users/{number}/disable")
         page = said(ada.get(f"/users/{number}"))
-        assert "rosa is disabled, and signed out everywhere." in page
+        assert "rosa was disabled and signed out everywhere." in page
         assert "Can sign in disabled since" in page
         assert not rosa.is_signed_in()
         refused = rosa.post("/sign-in", name="rosa", password=PASSWORD)
@@ -158,7 +158,7 @@ def test_an_administrator_signs_others_out(ada: Visitor) -> None:
         assert "127.0.0.1" in said(ada.get(f"/users/{number}"))
         ada.post(f"/users/{number}/sessions/end")
         page = said(ada.get(f"/users/{number}"))
-        assert "simon is signed out everywhere." in page
+        assert "simon was signed out everywhere." in page
         assert "Not signed in anywhere." in page
         assert not simon.is_signed_in()
         actor = f"user:{id_of(ada.server, 'ada')}"
@@ -170,7 +170,7 @@ def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
         decide(ada.server, ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
         elsewhere.sign_in("tina")
         tina.post(f"/users/{number}/sessions/end")
-        assert "tina is signed out everywhere else." in said(tina.get(f"/users/{number}"))
+        assert "tina was signed out everywhere else." in said(tina.get(f"/users/{number}"))
         assert not elsewhere.is_signed_in()
         answer = tina.post(f"/users/{number}/role", role="reader")
         assert answer.headers["location"] == "/admin/account"

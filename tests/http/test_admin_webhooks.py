@@ -48,14 +48,14 @@ def test_a_webhook_is_changed_disabled_and_deleted(ada: Visitor) -> None:
     ada.post(f"/webhooks/{number}/edit", url="https://other.example/", events="*", payload="thin")
     assert "https://other.example/" in said(ada.get(f"/webhooks/{number}"))
     ada.post(f"/webhooks/{number}/enabled")
-    assert "It was disabled by hand." in said(ada.get(f"/webhooks/{number}"))
+    assert "The webhook was disabled by hand." in said(ada.get(f"/webhooks/{number}"))
     for sending in ("test", "resend"):
         ada.post(f"/webhooks/{number}/{sending}", since="2026-01-01")
         assert "The webhook is disabled: this is sent once it is enabled." in said(
             ada.get(f"/webhooks/{number}")
         )
     ada.post(f"/webhooks/{number}/enabled", enable="yes")
-    assert "It was disabled by hand." not in said(ada.get(f"/webhooks/{number}"))
+    assert "The webhook was disabled by hand." not in said(ada.get(f"/webhooks/{number}"))
     assert "Delete this webhook?" in said(ada.get(f"/webhooks/{number}/delete"))
     ada.post(f"/webhooks/{number}/delete")
     assert ada.get(f"/webhooks/{number}").status_code == 404

@@ -40,7 +40,7 @@ def test_an_administrator_makes_and_mails_license_files(ada: Visitor) -> None:
     sell(ada)
     assert "License files for all" in said(ada.get("/signing-keys"))
     assert title(ada.get(PATH)) == "License files for all"
-    assert "This day is over." in said(ada.post(PATH, ends_at="2020-01-01"))
+    assert "This day is in the past." in said(ada.post(PATH, ends_at="2020-01-01"))
     order = {"product_id": "57", "ends_at": "2126-12-31", "mail": "yes"}
     question = said(ada.post(PATH, **order))
     assert "Make and mail the license files?" in question

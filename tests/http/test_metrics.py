@@ -155,6 +155,6 @@ def test_each_worker_has_metrics_of_its_own(tmp_path: Path) -> None:
 
 def test_an_address_that_is_taken_is_said_in_one_sentence(server: RunningServer, tmp_path: Path) -> None:
     taken = _ADDRESS.findall(server.log)[0].removesuffix("/metrics")
-    with pytest.raises(AssertionError, match=f"{taken} cannot be listened on: ") as ended:
+    with pytest.raises(AssertionError, match=f"Cannot listen on {taken}: ") as ended:
         running(tmp_path / "data", metrics_address=taken).__enter__()
     assert "Traceback" not in str(ended.value)

@@ -195,7 +195,7 @@ def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
     assert 'href="/portal/license"' in asked_first.text
     assert stranger.post(first).status_code == 303
     page = said(stranger.get("/license"))
-    assert "“Old” is removed." in page
+    assert "“Old” was removed." in page
     assert "You can remove the next one on" in page
     assert stranger.get(first).headers["location"] == "/portal/license"
     stranger.post(f"/license/devices/{device_of(server, number)}/free")
@@ -463,7 +463,7 @@ def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
     for _ in range(2):
         assert stranger.post("/account/export").status_code == 303
     page = said(stranger.get("/account"))
-    assert "There is too much for a file here." in page
+    assert "There is too much data for a file here." in page
     assert "Please write to us" in page
     assert stranger.post("/account/export").status_code == 429
 
@@ -572,7 +572,7 @@ def test_an_administrator_erases_a_customer_who_has_asked_for_it(
     assert "Erase the data of Gone Soon?" in said(ada.get(f"/customers/{number}/erase"))
     ada.post(f"/customers/{number}/erase")
     page = said(ada.get(f"/customers/{number}"))
-    assert "All that identified the customer is erased." in page
+    assert "All data that identified the customer was erased." in page
     assert "Gone Soon" not in page.partition("Timeline")[0]
     assert server.sql("SELECT label FROM activations WHERE license_id = ?", license) == [(None,)]
     # Other tests on the same server may also have made requests.

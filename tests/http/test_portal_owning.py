@@ -119,7 +119,7 @@ def test_a_license_is_offered_and_accepted(server: RunningServer, people: dict[s
     assert "OWNING" not in offer.text
     for visitor in (eve, ann):
         visitor.post(f"/offers/{number}/{transfer}/accept")
-        assert "This offer is over." in said(visitor.get(""))
+        assert "This offer has ended." in said(visitor.get(""))
     accepted = ben.post(f"/offers/{number}/{transfer}/accept")
     assert accepted.headers["location"] == f"/portal{here}"
     assert "The license is yours now. It has a new key." in said(ben.get(here))
@@ -163,7 +163,7 @@ def test_a_lease_is_seen_and_ended_as_often_as_devices_may_be_freed(
     assert "Somebody else can take the place now." in said(ann.get(f"/licenses/{number}"))
     ann.post(f"/licenses/{number}/leases/{ids[1]}/end")
     page = said(ann.get(f"/licenses/{number}"))
-    assert "You have removed as many devices as you may for now." in page
+    assert "You cannot remove more devices for now." in page
     assert "studio-1" not in page
 
 

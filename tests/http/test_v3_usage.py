@@ -120,7 +120,7 @@ def test_the_usage_of_a_license_is_signed_and_is_no_license(app: App) -> None:
     assert issued["exp"] - issued["iat"] == 800 * 86_400
     question = {"sub": "license:1", "from": None, "to": None, "meter": "pages"}
     assert claims == question | app.ask("GET", path).json
-    with pytest.raises(ValueError, match="no token of this type"):
+    with pytest.raises(ValueError, match="not a token of this type"):
         read_signed(reply.body, key)
     assert app.ask("GET", "/licenses/9/usage", headers=wanted).code == "not_found"
     assert app.ask("GET", "/usage", headers=wanted).code == "not_acceptable"

@@ -95,7 +95,7 @@ def test_an_event_is_described_in_a_few_words(
         ("cli:root", "root at the terminal"),
         ("program", "a program"),
         ("keywright", "Keywright itself"),
-        ("visitor", "a visitor not signed in"),
+        ("visitor", "a visitor who is not signed in"),
         ("connection:4", "the shop of connection 4"),
         ("user:x", "user:x"),
         ("", ""),

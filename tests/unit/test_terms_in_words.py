@@ -20,7 +20,7 @@ from keywright.licensing.terms.model import (
 
 
 def test_the_usual_terms_are_two_parts() -> None:
-    assert describe_terms(Terms()) == ["any number of devices", "no end of its own"]
+    assert describe_terms(Terms()) == ["any number of devices", "no expiry"]
 
 
 def test_terms_that_differ_are_named() -> None:
@@ -51,7 +51,7 @@ def test_terms_that_differ_are_named() -> None:
         "5 at the same time, for 10 minutes each",
         "365 days from the first activation",
         "14 days of grace",
-        "valid for versions from before the expiry",
+        "valid for versions built before expiry",
         "a fingerprint is required",
         "never offline",
         "next check after 90 seconds",
@@ -72,8 +72,8 @@ def test_other_rules_have_other_words() -> None:
         valid_for_days=1, after_expiry=AfterExpiry.ALLOW, offline_days=30, transferable=Transferable.ALWAYS
     )
     assert describe_terms(terms)[1:] == [
-        "1 day from the creation",
-        "stays valid after the expiry",
+        "1 day from creation",
+        "stays valid after expiry",
         "30 days offline",
         "can be handed on after 30 days",
     ]

@@ -31,9 +31,9 @@ def test_no_text_of_a_page_is_bare() -> None:
 @each_row(
     ("source", "found"),
     [
-        ('redirect("/x", "The license is deleted.")', ["The license is deleted."]),
+        ('redirect("/x", "The license was deleted.")', ["The license was deleted."]),
         ('redirect("/x", f"The license {one} is deleted.")', ["The license … is deleted."]),
-        ('redirect("/x", _("The license is deleted."))', []),
+        ('redirect("/x", _("The license was deleted."))', []),
         ('def x() -> None:\n    """Delete a license."""\n    log.warning("It failed: %s", x)', []),
     ],
 )

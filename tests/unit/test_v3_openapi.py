@@ -135,7 +135,7 @@ def test_members_of_answers_are_required_and_no_member_has_a_default() -> None:
     assert order["required"] == ["source", "id", "line", "index"]
     assert not RECORDS["NewLicense"].get("required")
     status = RECORDS["NewLicense"]["properties"]["status"]
-    assert status["description"] == 'What the vendor decided. Without it: `"active"`.'
+    assert status["description"] == 'The status set by the vendor. Default: `"active"`.'
 
 
 def test_metadata_and_changes_of_terms_have_a_schema() -> None:

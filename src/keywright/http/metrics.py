@@ -48,10 +48,13 @@ _MAX_MAILS = 10_000
 #: The gauges that are read from the database, by name without ``keywright_``: the name of the label, and the
 #: help.
 _GAUGES = GAUGES | {
-    "unfinished_jobs": ("", "Jobs that wait or are worked on."),
-    "waiting_mails": ("", "Mails that wait to be sent; no more than 10,000 are counted."),
-    "search_events_behind": ("", "Events that the search of the pages does not know yet."),
-    "clock_difference_seconds": ("", "How far the clock of PostgreSQL is ahead of the one here, in seconds."),
+    "unfinished_jobs": ("", "Jobs that are waiting or running."),
+    "waiting_mails": ("", "Mails waiting to be sent; at most 10,000 are counted."),
+    "search_events_behind": ("", "Events that are not in the search index yet."),
+    "clock_difference_seconds": (
+        "",
+        "How far PostgreSQL's clock is ahead of this server's clock, in seconds.",
+    ),
 }
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -84,13 +87,13 @@ class _Calls(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The current counts."""
-        text = "Calls of the interface, by operation and by outcome: ok, or the code of the error."
+        text = "API calls, by operation and outcome: ok, or the error's code."
         requests = CounterMetricFamily("keywright_requests", text, labels=("operation", "outcome"))
         outcomes = list(self._outcomes.items())
         for labels, number in outcomes:
             requests.add_metric(labels, number)
         yield requests
-        text = "Calls about unknown license keys; with a relay, about those that are unknown there, too."
+        text = "Calls with unknown license keys; with a relay, with keys that are unknown there, too."
         unknown = sum(number for (_, outcome), number in outcomes if outcome == UnknownLicense.code)
         yield CounterMetricFamily("keywright_unknown_keys", text, value=unknown)
         text = "The time from a call's arrival until its answer is sent."
@@ -118,14 +121,14 @@ class Metrics:
         self.count_call = calls.count
         self._sizes = Histogram(
             "keywright_batch_calls",
-            "The calls that one transaction decides.",
+            "Calls decided by one transaction.",
             ("lane",),
             buckets=_SIZES,
             registry=self.registry,
         )
         self._batch_seconds = Histogram(
             "keywright_batch_seconds",
-            "The time of one transaction, its commit included.",
+            "The time of one transaction, including its commit.",
             ("lane",),
             buckets=_SECONDS,
             registry=self.registry,
@@ -133,7 +136,7 @@ class Metrics:
 
         self._commit_seconds = Histogram(
             "keywright_commit_seconds",
-            "The time of one commit: until a change is on the disk, and on the synchronous standby.",
+            "The time of one commit, until a change is on the disk and on the synchronous standby.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -147,13 +150,13 @@ class Metrics:
         """Export the number of calls that wait at the desk, and the duration of commits."""
         storage.watch.observe_commit = self._commit_seconds.observe
         waiting = Gauge(
-            "keywright_waiting_calls", "Calls that wait to be decided, without lists.", registry=self.registry
+            "keywright_waiting_calls", "Calls waiting to be decided, without lists.", registry=self.registry
         )
         waiting.set_function(lambda: desk.waiting)
 
     def watch_clock(self, is_right: Callable[[], bool]) -> None:
         """Export whether the clock of this server looks wrong."""
-        text = "Whether the clock looks wrong: nothing is deleted and nothing is sent then."
+        text = "Whether the clock looks wrong; while it does, nothing is deleted or sent."
         in_doubt = Gauge("keywright_clock_in_doubt", text, registry=self.registry)
         in_doubt.set_function(lambda: not is_right())
 
@@ -170,7 +173,7 @@ class _MailCounts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The current counts."""
-        text = "Attempts to send a mail, by what they came to."
+        text = "Attempts to send a mail, by outcome."
         family = CounterMetricFamily("keywright_mail_attempts", text, labels=("outcome",))
         for fate in Fate:
             family.add_metric((fate.name.lower(),), self._counts[fate])
@@ -231,12 +234,10 @@ class _DatabaseFigures(Collector):
         yield family
         of_calls, own = self._of_calls.replica_state, self._storage.replica_state
         if of_calls is not None:
-            text = "Whether the primary answers in place of the replica, which is behind or away."
+            text = "Whether the primary answers because the replica is behind or unavailable."
             yield GaugeMetricFamily("keywright_replica_aside", text, value=of_calls.is_aside)
         if own is not None:
-            text = (
-                "How far the replica was behind when it was checked last: 0 with everything, NaN if unknown."
-            )
+            text = "How far the replica was behind at the last check: 0 if it had everything, NaN if unknown."
             seconds = nan if own.lag_seconds is None else own.lag_seconds
             yield GaugeMetricFamily("keywright_replica_lag_seconds", text, value=seconds)
 

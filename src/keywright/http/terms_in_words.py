@@ -60,19 +60,19 @@ def _describe_places(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
 def _describe_life(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     days = terms.valid_for_days
     if days is None:
-        yield texts.gettext("no end of its own")
+        yield texts.gettext("no expiry")
     elif terms.starts is terms_model.Starts.FIRST_ACTIVATION:
         yield texts.ngettext(
             "%(num)s day from the first activation", "%(num)s days from the first activation", days
         )
     else:
-        yield texts.ngettext("%(num)s day from the creation", "%(num)s days from the creation", days)
+        yield texts.ngettext("%(num)s day from creation", "%(num)s days from creation", days)
     if terms.grace_days:
         yield texts.ngettext("%(num)s day of grace", "%(num)s days of grace", terms.grace_days)
     if terms.after_expiry is terms_model.AfterExpiry.ALLOW:
-        yield texts.gettext("stays valid after the expiry")
+        yield texts.gettext("stays valid after expiry")
     elif terms.after_expiry is terms_model.AfterExpiry.OLDER_VERSIONS:
-        yield texts.gettext("valid for versions from before the expiry")
+        yield texts.gettext("valid for versions built before expiry")
 
 
 def _describe_device(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _describe_use(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     if terms.entitlements:
         yield texts.gettext("entitlements: %(codes)s", codes=", ".join(terms.entitlements))
     if terms.channels != terms_model.Terms().channels:
-        yield texts.gettext("channels of updates: %(codes)s", codes=", ".join(terms.channels) or "—")
+        yield texts.gettext("update channels: %(codes)s", codes=", ".join(terms.channels) or "—")
     if terms.uncounted_hosts:
         yield texts.gettext(
             "up to %(num)s sites take no place: %(hosts)s",

@@ -26,25 +26,26 @@ def _about(description: str, *examples: object) -> Meta:
 class NamedProduct(Struct):
     """A product."""
 
-    id: Annotated[_Id, _about("The product's number.", 17)]
-    code: Annotated[str | None, _about("Its code, if it has one.", "photo-editor")]
-    name: Annotated[str | None, _about("Its name, if it has one.", "Photo Editor")]
+    id: Annotated[_Id, _about("The product's ID.", 17)]
+    code: Annotated[str | None, _about("The product's code, if it has one.", "photo-editor")]
+    name: Annotated[str | None, _about("The product's name, if it has one.", "Photo Editor")]
 
 
 class NamedPolicy(Struct):
     """A policy."""
 
-    id: Annotated[_Id, _about("The policy's number.", 3)]
-    name: Annotated[str | None, _about("Its name.", "Yearly")]
+    id: Annotated[_Id, _about("The policy's ID.", 3)]
+    name: Annotated[str | None, _about("The policy's name.", "Yearly")]
 
 
 class RemovedDevice(Struct):
     """A device that lost its place to another one."""
 
-    id: Annotated[_Id, _about("The activation's number.", 90)]
+    id: Annotated[_Id, _about("The activation's ID.", 90)]
     name: Annotated[str | None, _about("The device's name.", "Anna's laptop")]
     offline_until: Annotated[
-        datetime | None, _about("Until when it may run on; null where nothing was signed for it.")
+        datetime | None,
+        _about("The latest time until which the device may still run; null if nothing was signed for it."),
     ]
 
 
@@ -56,20 +57,29 @@ def show_removed(removed: Activation | None) -> RemovedDevice | None:
 class ClientLicense(Struct):
     """A license as programs see it: without customer and order."""
 
-    id: Annotated[_Id, _about("The license's number.", 4711)]
-    product: Annotated[NamedProduct | None, _about("What it is for.")]
-    policy: Annotated[NamedPolicy | None, _about("What it was made by.")]
-    state: Annotated[State, _about("Whether it can be used now.", "valid")]
-    expires_at: Annotated[datetime | None, _about("When it expires; null is never.", _EXAMPLE_TIME)]
-    grace_until: Annotated[datetime | None, _about("The expiry with the days of grace.", _EXAMPLE_TIME)]
-    max_activations: Annotated[int | None, _about("How many places it has; null is no limit.", 3)]
-    activations: Annotated[int, _about("How many are taken.", 1)]
-    max_leases: Annotated[int | None, _about("How many may hold it at once; null: it is not floating.", None)]
-    usage: Annotated[Mapping[str, int], _about("What is used of each meter.", {"exports": 12})]
-    metadata: Annotated[Any, _about("The member `public` of its metadata.", {})]
-    leases: Annotated[int | UnsetType, _about("How many hold it now; only in answers about leases.")] = UNSET
+    id: Annotated[_Id, _about("The license's ID.", 4711)]
+    product: Annotated[NamedProduct | None, _about("The product that the license is for.")]
+    policy: Annotated[NamedPolicy | None, _about("The policy that the license was made from.")]
+    state: Annotated[State, _about("Whether the license can be used now.", "valid")]
+    expires_at: Annotated[
+        datetime | None, _about("When the license expires; null means never.", _EXAMPLE_TIME)
+    ]
+    grace_until: Annotated[datetime | None, _about("The expiry plus the days of grace.", _EXAMPLE_TIME)]
+    max_activations: Annotated[int | None, _about("How many places the license has; null means no limit.", 3)]
+    activations: Annotated[int, _about("How many places are taken.", 1)]
+    max_leases: Annotated[
+        int | None, _about("How many leases may be held at once; null if the license is not floating.", None)
+    ]
+    usage: Annotated[
+        Mapping[str, int], _about("What each meter counted in the current period.", {"exports": 12})
+    ]
+    metadata: Annotated[Any, _about("The member `public` of the license's metadata.", {})]
+    leases: Annotated[
+        int | UnsetType, _about("How many leases are held now; only in answers about leases.")
+    ] = UNSET
     key_hash: Annotated[
-        str | UnsetType, _about("The hash of its key; only in signed answers, which fit only this key.")
+        str | UnsetType,
+        _about("The hash of the license key; only in signed answers, which are valid only for this key."),
     ] = UNSET
 
 
@@ -127,7 +137,7 @@ def explain(content: bytes, public_keys: Sequence[str]) -> Explained:
         raise ValueError("is neither a license file nor a signed answer")
     header, claims = (_decode_object(part) for part in parts[:2])
     kid = header.get("kid")
-    problem: str | None = "was signed with another key, or is no token of this type"
+    problem: str | None = "was signed with another key, or is not a token of this type"
     for key in public_keys:
         try:
             read_signed(token, key)

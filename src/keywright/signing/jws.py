@@ -90,10 +90,10 @@ def read_signed(token: bytes, public_key: str, typ: TokenType = TokenType.LICENS
     header, payload, signature = (decode_base64url(part) for part in parts)
     kid = thumbprint(public_key)
     if header not in [write_header(alg, kid, typ) for alg in SIGNATURE_ALGS]:
-        raise ValueError("was signed with another key, or is no token of this type")
+        raise ValueError("was signed with another key, or is not a token of this type")
     try:
         key = Ed25519PublicKey.from_public_bytes(decode_base64url(public_key.encode()))
         key.verify(signature, parts[0] + b"." + parts[1])
     except InvalidSignature:
-        raise ValueError("was altered: its signature does not hold") from None
+        raise ValueError("was altered: its signature is invalid") from None
     return payload

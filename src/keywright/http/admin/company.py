@@ -30,8 +30,10 @@ _COOKIE, _COMPANY_COOKIE = "keywright-company", "keywright-by-company"
 #: must fit into 4096 bytes.
 _MAX_AGE, _MAX_COOKIE = 600, 3000
 _PLACE = b"sign-in with the company"
-_FAILED = N_("The sign-in with the company's account failed. The server's log says why. Try again.")
-_NO_ROLE = N_("Your account of the company has no access to these pages. Ask those who manage its groups.")
+_FAILED = N_("Signing in with your company account failed. Try again; the server's log has the reason.")
+_NO_ROLE = N_(
+    "Your company account has no access to these pages. Ask the people who manage your company's groups."
+)
 
 log = logging.getLogger(__name__)
 

@@ -57,7 +57,7 @@ _PERMISSIONS = {
     "read": N_("may read"),
     "write": N_("may write"),
     "read_write": N_("may read and write"),
-    "client": N_("for programs of customers"),
+    "client": N_("for customers' programs"),
 }
 #: The fields of a customer that can change; events do not contain their values.
 _FIELDS_OF_CUSTOMER = {
@@ -82,7 +82,7 @@ _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
 _ACTORS = {
     "program": N_("a program"),
     "keywright": N_("Keywright itself"),
-    "visitor": N_("a visitor not signed in"),
+    "visitor": N_("a visitor who is not signed in"),
     "portal": N_("a customer with the license key, in the portal"),
 }
 
@@ -216,7 +216,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "archived_at": (N_("Archived"), N_("no")),
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),
-    "language": (N_("Language"), N_("that of the browser")),
+    "language": (N_("Language"), N_("the browser's language")),
 }
 
 _FIELDS |= {
@@ -233,7 +233,7 @@ _WORDS_OF_CHANGES = {
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("creation"), N_("first activation"), N_("refuse"), N_("allow"), N_("older versions")),
     *(N_("no"), N_("once"), N_("always")),
-    *(N_("optional"), N_("required"), N_("replace unseen")),
+    *(N_("optional"), N_("required"), N_("replace an unseen device")),
 }
 
 

@@ -30,7 +30,7 @@ def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
     if not numbers:
         raise ValueError("is neither an ID nor a name")
     if len(numbers) > 1:
-        raise ValueError(f"is the name of {numbers[0]} and of {numbers[1]}: type the number")
+        raise ValueError(f"is the name of {numbers[0]} and of {numbers[1]}: type the ID")
     return numbers[0]
 
 

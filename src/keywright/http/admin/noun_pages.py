@@ -107,21 +107,21 @@ def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -
 #: The condition of each rule for updates, by the code of its failure.
 _RULES = {
     UpdateCode.NOT_OFFERED: N_("The product offers updates."),
-    UpdateCode.UNKNOWN_LICENSE: N_("A license is named."),
+    UpdateCode.UNKNOWN_LICENSE: N_("A license is specified."),
     UpdateCode.PRODUCT_MISMATCH: N_("The license is for this product."),
     UpdateCode.DISABLED: N_("The license is not disabled."),
     UpdateCode.INACTIVE: N_("The license is not inactive."),
-    UpdateCode.KEY_ROTATED: N_("Its key was not replaced."),
-    UpdateCode.FINGERPRINT_REQUIRED: N_("A device is named, where the terms need one."),
-    UpdateCode.NOT_ACTIVATED: N_("The device holds its place, where it needs one."),
+    UpdateCode.KEY_ROTATED: N_("The license key was not replaced."),
+    UpdateCode.FINGERPRINT_REQUIRED: N_("A device is specified, if the terms require one."),
+    UpdateCode.NOT_ACTIVATED: N_("The device holds a place, if it needs one."),
     UpdateCode.NOT_PUBLISHED: N_("The release is published."),
-    UpdateCode.CHANNEL_NOT_ALLOWED: N_("The license has the channel."),
-    UpdateCode.ENTITLEMENT_MISSING: N_("The license has the features that the release needs."),
-    UpdateCode.NEWER_NOT_COVERED: N_("The license covers it."),
-    UpdateCode.NO_FILE_FOR_PLATFORM: N_("It has a file for the platform."),
-    UpdateCode.REQUIREMENTS_NOT_MET: N_("What it runs on is new enough."),
-    UpdateCode.MUST_UPDATE_FIRST: N_("No other version must come first."),
-    UpdateCode.HELD_BACK_BY_ROLLOUT: N_("Its rollout has reached the device."),
+    UpdateCode.CHANNEL_NOT_ALLOWED: N_("The license includes the channel."),
+    UpdateCode.ENTITLEMENT_MISSING: N_("The license includes the features that the release needs."),
+    UpdateCode.NEWER_NOT_COVERED: N_("The license covers the release."),
+    UpdateCode.NO_FILE_FOR_PLATFORM: N_("The release has a file for the platform."),
+    UpdateCode.REQUIREMENTS_NOT_MET: N_("The device's system is new enough."),
+    UpdateCode.MUST_UPDATE_FIRST: N_("No other version must be installed first."),
+    UpdateCode.HELD_BACK_BY_ROLLOUT: N_("The rollout has reached the device."),
 }
 
 

@@ -34,7 +34,7 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
     "after_expiry": [
         (AfterExpiry.REFUSE, N_("refused")),
         (AfterExpiry.ALLOW, N_("still valid")),
-        (AfterExpiry.OLDER_VERSIONS, N_("valid for versions from before")),
+        (AfterExpiry.OLDER_VERSIONS, N_("valid for versions built before")),
     ],
     "device": [(DeviceRule.OPTIONAL, N_("optional")), (DeviceRule.REQUIRED, N_("required"))],
     "transferable": [
@@ -42,7 +42,7 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
         (Transferable.ONCE, N_("once")),
         (Transferable.ALWAYS, N_("always")),
     ],
-    "when_full": [(WhenFull.REFUSE, N_("refuse")), (WhenFull.REPLACE_UNSEEN, N_("replace unseen"))],
+    "when_full": [(WhenFull.REFUSE, N_("refuse")), (WhenFull.REPLACE_UNSEEN, N_("replace an unseen device"))],
     "per": [
         (Period.DAY, N_("day")),
         (Period.MONTH, N_("month")),
@@ -56,8 +56,8 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
 _YEAR = Terms(max_activations=1, valid_for_days=365)
 #: The starting points for a new policy: its name, what it is for, and its terms.
 BEGINNINGS: Mapping[str, tuple[str, str, Terms]] = {
-    "perpetual": (N_("Perpetual"), N_("Bought once, good forever."), Terms(max_activations=1)),
-    "yearly": (N_("Yearly"), N_("Good for a year, and renewed."), _YEAR),
+    "perpetual": (N_("Perpetual"), N_("Bought once, valid forever."), Terms(max_activations=1)),
+    "yearly": (N_("Yearly"), N_("Valid for a year, then renewed."), _YEAR),
     "subscription": (
         N_("Subscription"),
         N_("The shop extends it with each payment; 14 days of grace."),
@@ -70,12 +70,12 @@ BEGINNINGS: Mapping[str, tuple[str, str, Terms]] = {
     ),
     "floating": (
         N_("Floating"),
-        N_("On any number of devices, on 5 at the same moment."),
+        N_("On any number of devices, but only 5 at the same time."),
         replace(_YEAR, max_activations=None, max_leases=5),
     ),
     "usage": (
         N_("Usage"),
-        N_("1,000 calls a month are counted; more are refused."),
+        N_("1,000 calls a month; more are refused."),
         replace(_YEAR, meters={"calls": Meter(1_000, Period.MONTH)}),
     ),
 }
@@ -146,7 +146,7 @@ def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
     patch["entitlements"] = form.all("entitlements")
     unknown = [one for one in patch["entitlements"] if one not in features]
     if unknown:
-        sentence = _("%(code)s is no feature of this product.", code=unknown[0])
+        sentence = _("%(code)s is not a feature of this product.", code=unknown[0])
         inputs.errors["entitlements"] = sentence
     patch["meters"] = _read_meters(inputs, form)
     patch |= {name: inputs.is_checked(name) for name in _CHECKS}

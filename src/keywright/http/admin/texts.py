@@ -22,9 +22,9 @@ from keywright.licensing.licenses.rules import state
 
 #: A sentence about what each role may do.
 ROLE_TEXTS: dict[Role, str] = {
-    Role.READER: N_("A reader may look at licenses and events, and change nothing."),
-    Role.SUPPORT: N_("Support may look at everything about licenses, and change licenses and activations."),
-    Role.ADMINISTRATOR: N_("An administrator may do everything."),
+    Role.READER: N_("A reader can view licenses and events, but change nothing."),
+    Role.SUPPORT: N_("Support can view everything about licenses, and change licenses and activations."),
+    Role.ADMINISTRATOR: N_("An administrator can do everything."),
 }
 #: The values of enumerations that pages show through ``_(one.value)``.
 _WORDS = (
@@ -47,20 +47,20 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.LICENSE_GIVEN: N_("License handed on"),
     MailTemplate.NOTICE: N_("Notice about a version"),
     MailTemplate.LICENSE_FILES: N_("License files"),
-    MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
+    MailTemplate.ENDPOINT_DISABLED: N_("Webhook disabled"),
 }
 
 #: Why a call was refused, by problem code of v3 or finding of its validation.
 _REFUSALS = {
-    "limit_reached": N_("No device was free"),
+    "limit_reached": N_("No place was free"),
     "expired": N_("The license had expired"),
     "inactive": N_("The license was inactive"),
     "disabled": N_("The license was disabled"),
-    "product_mismatch": N_("The program is another product"),
+    "product_mismatch": N_("The license is for another product"),
     "key_rotated": N_("The key had been replaced"),
     "fingerprint_required": N_("The program sent no fingerprint"),
     "too_many_new_devices": N_("Too many new devices"),
-    "no_removal_left": N_("No device may be removed now"),
+    "no_removal_left": N_("No device can be removed now"),
     "version_not_covered": N_("The version is not covered"),
     "not_activated": N_("The device was not active"),
     "unknown_device": N_("The device was not active"),
@@ -132,12 +132,14 @@ def mail_gaps(settings: Settings) -> list[Gap]:
     """The missing settings for mails."""
     gaps = []
     if settings.smtp_server is None:
-        sentence = _("There is no mail server. Until there is one, mails wait; in time, they are given up.")
+        sentence = _(
+            "There is no mail server. Until you set one, mails wait, and after some time they are given up."
+        )
         gaps.append(Gap(_("No mail is sent."), sentence, "/settings#mail"))
     if settings.public_url is None:
         sentence = _(
-            "The public address is not set. Until it is, a mail leads neither to the portal nor to a page "
-            "that stops reminders."
+            "The public address is not set. Until you set it, mails have no links to the portal or to stop "
+            "reminders."
         )
         gaps.append(Gap(_("Mails have no links."), sentence, "/settings#address"))
     return gaps
@@ -149,7 +151,9 @@ def portal_gaps(settings: Settings) -> list[Gap]:
     if not settings.portal:
         gaps.insert(0, Gap(_("The portal is off."), _("Customers cannot open it."), "/settings#portal"))
     elif settings.smtp_server is None:
-        sentence = _("Sign-in codes are mailed. Without a mail server, a license key is the only way in.")
+        sentence = _(
+            "Sign-in codes are sent by mail. Without a mail server, customers can only use a license key."
+        )
         gaps[0] = Gap(_("No customer can sign in by e-mail."), sentence, "/settings#mail")
     return gaps
 
@@ -158,7 +162,7 @@ def system_gaps(settings: Settings) -> list[Gap]:
     """The missing settings for the whole installation."""
     gaps = mail_gaps(settings)
     if settings.backup_daily_at is None:
-        sentence = _("The server makes no backup by itself.")
+        sentence = _("The server makes no automatic backups.")
         gaps.append(Gap(_("No daily backup."), sentence, "/settings#backups"))
     return gaps
 
@@ -199,7 +203,7 @@ def unseal_text(tx: ReadTransaction, text: str, type: type[Value], purpose: byte
 #: The labels of the figures in reports.
 FIGURES = {
     "made": N_("Made"),
-    "trials": N_("Trials begun"),
+    "trials": N_("Trials started"),
     "bought": N_("Trials bought"),
     "expiries": N_("Due"),
     "renewed": N_("Renewed"),

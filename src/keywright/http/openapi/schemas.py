@@ -12,9 +12,7 @@ _OPEN: Schema = {"type": "object", "additionalProperties": True}
 _NULL: Schema = {"type": "null"}
 #: The records for open objects in members with these names.
 _RECORDS_OF_MEMBERS = {"metadata": "Metadata", "terms": "TermsPatch"}
-_METADATA: Schema = _OPEN | {
-    "description": "Anything, as a JSON object: at most 64 keys, 16 KiB and 4 levels."
-}
+_METADATA: Schema = _OPEN | {"description": "Any JSON object: at most 64 keys, 16 KiB and 4 levels."}
 
 
 def ref(name: str) -> Schema:
@@ -65,7 +63,7 @@ def _build_patch(schema: Schema, names: Collection[str]) -> Schema:
     """Build the schema of a record's JSON Merge Patch: each member may be omitted or null."""
     members = {name: _allow_null(_patch(one, names)) for name, one in schema["properties"].items()}
     return {
-        "description": f"{schema['description'].rstrip('.')}, as a change: what is not sent stays.",
+        "description": f"{schema['description'].rstrip('.')}, as a change. Omitted members do not change.",
         "type": "object",
         "properties": members,
         "additionalProperties": False,
@@ -106,7 +104,7 @@ def state_what_is_optional(records: dict[str, Schema], bodies: Iterable[Schema])
                 record.setdefault("required", []).append(member)
             elif default not in (None, [], {}):
                 about = schema.get("description", "").rstrip(".")
-                schema["description"] = f"{about}. Without it: `{json.dumps(default)}`.".removeprefix(". ")
+                schema["description"] = f"{about}. Default: `{json.dumps(default)}`.".removeprefix(". ")
 
 
 def _find_all_records(records: dict[str, Schema], schemas: Iterable[Schema]) -> Iterator[str]:

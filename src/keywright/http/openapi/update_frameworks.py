@@ -16,7 +16,7 @@ _PARAMETERS = {
 }
 _HEADERS = {
     "Keywright-Update": {
-        "description": "The codes for which nothing, or nothing newer, is offered.",
+        "description": "The codes that explain why nothing, or nothing newer, is offered.",
         "schema": {"type": "string"},
     }
 }
@@ -36,8 +36,10 @@ def build_paths() -> dict[str, Schema]:
     )
     file = {
         "200": _answer("The file.", "application/octet-stream", _BYTES),
-        "206": _answer("A range; several are `multipart/byteranges`.", "application/octet-stream", _BYTES),
-        "302": _answer("It is at the vendor's place."),
+        "206": _answer(
+            "A range of the file; several are `multipart/byteranges`.", "application/octet-stream", _BYTES
+        ),
+        "302": _answer("The file is stored on the vendor's server."),
         "400": _answer("The `Range` is malformed.", _TEXT),
         "416": _answer("The file has no such range.", _TEXT),
     }
@@ -67,7 +69,7 @@ def _path(operation: str, summary: str, about: str, answers: Schema, names: tupl
         one = {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
         parameters.append(one | {"example": example})
     refusals = {
-        "403": _answer("Not for this license, device or product.", _TEXT),
+        "403": _answer("Not allowed for this license, device or product.", _TEXT),
         "404": _answer("No such file.", _TEXT),
     }
     get = {"operationId": operation, "tags": [TAG], "summary": summary, "description": about, "security": []}

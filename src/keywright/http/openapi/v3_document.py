@@ -80,16 +80,16 @@ _TAGS = {
     "program.",
     META: "The interface itself, and the API key that calls it.",
     "Signing keys": "The public keys that verify signed answers.",
-    "Products": "What is sold.",
+    "Products": "What you sell.",
     "Policies": "The recipes for licenses: their terms and the format of their keys.",
-    "Jobs": "Long work that goes on behind a call.",
+    "Jobs": "Long-running work that a call starts.",
     "Customers": "The people and companies that have licenses.",
     "Licenses": "Licenses, with their activations, leases and usage.",
     "Events": "What happened, in order.",
-    "Webhooks": "Addresses that are notified of events.",
-    "Connections": "Shops whose sales make licenses.",
-    "Usage": "What the meters of licenses count, by period.",
-    TAG: "What apps with Electron, Velopack, Sparkle or Tauri ask for.",
+    "Webhooks": "URLs that are notified of events.",
+    "Connections": "Shops whose sales create licenses.",
+    "Usage": "The usage that the meters of licenses count, by period.",
+    TAG: "The calls of apps that update with Electron, Velopack, Sparkle or Tauri.",
 }
 _PROBLEM_TYPE, _FORM = "application/problem+json", "application/x-www-form-urlencoded"
 _SECURITY_SCHEMES: Schema = {
@@ -125,7 +125,9 @@ _IDEMPOTENCY_KEY = _header(
     "Makes it safe to repeat the call: for at least 24 hours, the same call with the same key gets the first "
     "answer again, with `Idempotency-Replayed: true`. Use a new key, such as a UUID, for each new call.",
 )
-_IF_MATCH = _header("If-Match", "The `ETag` that you know: another version is not changed (412).")
+_IF_MATCH = _header(
+    "If-Match", "The `ETag` that you know: if the current one differs, nothing is changed (412)."
+)
 
 
 def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any]:
@@ -231,7 +233,7 @@ class _Builder:
         if content:
             response["content"] = content
         if status == HTTPStatus.CREATED:
-            described = {"description": "The path of what was made.", "schema": {"type": "string"}}
+            described = {"description": "The path of the created resource.", "schema": {"type": "string"}}
             response["headers"] = {"Location": described}
         return response
 

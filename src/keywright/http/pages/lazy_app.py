@@ -69,7 +69,7 @@ class LazyApp:
                 raise
             log.exception("a page failed", exc_info=problem)
             if not has_started:
-                text = "Something went wrong. The server's log says more."
+                text = "Something went wrong. The server's log has the details."
                 await _send_text(send_with_headers, 500, text)
 
     async def _get_app(self) -> ASGIApp:

@@ -197,12 +197,15 @@ def _run(section: Section, page: Page, request: PageRequest) -> Response:
         raise
     except Exception as problem:
         log.exception("a page raised an unexpected error", exc_info=problem)
-        sentence = _("The server failed. Check whether your change was made; its log has the details.")
+        sentence = _(
+            "The server failed. Check whether your change was made. The server's log has the details."
+        )
         return request.message_page(Message(500, _("Something went wrong"), sentence))
 
 
 def _refuse_form(request: PageRequest) -> Response:
     sentence = _(
-        "It was open for too long, or your browser keeps no cookies. Load the page again, and send it again."
+        "The form was open for too long, or your browser does not keep cookies. Load the page again, and "
+        "send the form again."
     )
-    return request.message_page(Message(403, _("This form was not sent from here"), sentence))
+    return request.message_page(Message(403, _("This form is no longer valid"), sentence))

@@ -38,18 +38,18 @@ def read_new_password(form: Form, name: str, errors: MutableMapping[str, str]) -
     password = form.raw("new_password")
     if len(password) < MIN_PASSWORD_LENGTH:
         errors["new_password"] = _(
-            "A password has at least %(number)s characters.", number=MIN_PASSWORD_LENGTH
+            "A password must have at least %(number)s characters.", number=MIN_PASSWORD_LENGTH
         )
     elif len(password) > MAX_PASSWORD_LENGTH:
         errors["new_password"] = _(
-            "A password has at most %(number)s characters.", number=write_number(MAX_PASSWORD_LENGTH)
+            "A password must have at most %(number)s characters.", number=write_number(MAX_PASSWORD_LENGTH)
         )
     elif passwords.is_easy(password, name):
         errors["new_password"] = _(
             "This password is easy to guess: it is little more than common words, sequences, or the name."
         )
     elif password != form.raw("repeated"):
-        errors["repeated"] = _("The two passwords are not the same.")
+        errors["repeated"] = _("The two passwords are different.")
     return password
 
 

@@ -181,10 +181,8 @@ class PageRequest:
 
     def refuse_pieces(self) -> Response:
         """The error page that replaces a file of unknown length where ``takes_pieces`` is false."""
-        sentence = _(
-            "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1."
-        )
-        return self.message_page(Message(505, _("This file is sent in pieces"), sentence))
+        sentence = _("HTTP/1.0 has no chunked transfer. Use HTTP/1.1; for nginx: proxy_http_version 1.1.")
+        return self.message_page(Message(505, _("This file is sent in chunks"), sentence))
 
     def confirm(
         self,

@@ -166,7 +166,7 @@ def free_device(
         device = request.change(command)
     except Refusal as error:
         return request.refuse(back, error)
-    freed = _("“%(device)s” is removed. You can activate another device now.", device=device_name(device))
+    freed = _("“%(device)s” was removed. You can now activate another device.", device=device_name(device))
     if device.runs_until is not None and device.runs_until > request.now:
         until = write_moment(device.runs_until)
         freed += " " + _("Without internet, the program may still run there until %(time)s.", time=until)

@@ -66,14 +66,16 @@ def hand_on(request: PortalRequest) -> Response:
         request.change(command)
     except Refusal as error:
         return request.refuse(here, error)
-    return request.redirect(here, _("The license is offered to %(email)s, who gets a mail.", email=email))
+    return request.redirect(
+        here, _("The license was offered to %(email)s, who will get a mail.", email=email)
+    )
 
 
 def cancel_offer(request: PortalRequest) -> Response:
     """Cancel an offer."""
     license = request.ask(lambda tx: find_own(tx, request))
     here = f"/licenses/{license.id}"
-    return _decide(request, CancelTransfer, here, _("The offer is canceled. The license stays yours."))
+    return _decide(request, CancelTransfer, here, _("The offer was canceled. The license stays yours."))
 
 
 def show_offered(request: PortalRequest) -> Response:
@@ -87,7 +89,7 @@ def show_offered(request: PortalRequest) -> Response:
         ]
     )
     if not offered:
-        return request.redirect("", _("This offer is over."), is_error=True)
+        return request.redirect("", _("This offer has ended."), is_error=True)
     is_proved = request.customer.email_verified_at is not None
     return request.render("offer.html", offer=offered[0], is_proved=is_proved)
 
@@ -119,7 +121,7 @@ def end_lease(request: PortalRequest) -> Response:
         request.change(command)
     except Refusal as error:
         return request.refuse(here, error)
-    return request.redirect(here, _("The use has been ended. Somebody else can take the place now."))
+    return request.redirect(here, _("The use was ended. Somebody else can take the place now."))
 
 
 def _decide(request: PortalRequest, kind: type[TransferCommand], then: str, message: str) -> Response:
@@ -133,7 +135,7 @@ def _decide(request: PortalRequest, kind: type[TransferCommand], then: str, mess
     try:
         request.change(command)
     except NotFound:
-        return request.redirect("", _("This offer is over."), is_error=True)
+        return request.redirect("", _("This offer has ended."), is_error=True)
     except Refusal as error:
         return request.refuse("", error)
     return request.redirect(then, message)

@@ -127,6 +127,6 @@ def _send_to(request: PortalRequest, path: str) -> Response:
 
 def _refuse_form(request: PortalRequest) -> Response:
     sentence = _(
-        "It was open for too long, or your browser does not keep cookies. Please load the page again."
+        "The form was open for too long, or your browser does not keep cookies. Please load the page again."
     )
     return request.message_page(Message(403, _("This form has expired"), sentence))

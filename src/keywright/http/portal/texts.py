@@ -28,22 +28,22 @@ _SENTENCES: dict[type[e.KeywrightError], str] = {
     e.NotActivated: N_("This device no longer uses the license."),
     e.NotFound: N_("This device is no longer there."),
     e.TooMuchStored: N_(
-        "There is too much for a file here. Please write to us, and we will make it for you."
+        "There is too much data for a file here. Please write to us, and we will make the file for you."
     ),
     e.UnknownLicenseId: N_("This license is no longer there."),
-    e.UnknownLease: N_("This use has ended already."),
-    e.HandedOnBefore: N_("This license was given to somebody else before. That is possible once."),
+    e.UnknownLease: N_("This use has already ended."),
+    e.HandedOnBefore: N_("This license was already given to somebody else once. That is possible only once."),
     e.SubscriptionRuns: N_(
         "A subscription pays for this license. You can give it to somebody else when the subscription has "
         "ended."
     ),
     e.NotTransferable: N_("This license cannot be given to somebody else. Please write to us."),
-    e.TransferPending: N_("This license is offered already. Cancel that offer first."),
+    e.TransferPending: N_("This license is already offered to somebody else. Cancel that offer first."),
 }
 _OTHERS: dict[int, tuple[str, str]] = {
     403: (N_("This is not allowed"), N_("Please go back, load the page again, and try once more.")),
-    404: (N_("This page does not exist"), N_("The address may be misspelled, or what it showed is gone.")),
-    405: (N_("This page does not exist"), N_("The address may be misspelled, or what it showed is gone.")),
+    404: (N_("This page does not exist"), N_("The address may be misspelled, or the page no longer exists.")),
+    405: (N_("This page does not exist"), N_("The address may be misspelled, or the page no longer exists.")),
     413: (N_("That was too long"), N_("Please go back and shorten what you have typed.")),
     429: (N_("Too many attempts"), N_("Please wait a while, and try again.")),
     500: (N_("Something went wrong"), N_("That is our fault, not yours. Please try again in a moment.")),
@@ -75,7 +75,7 @@ def message_for(error: e.KeywrightError) -> Message:
         return Message(
             error.status,
             _("This link is no longer valid"),
-            _("It works once, and for a short time. Ask for a new one."),
+            _("A link works once, and only for a short time. Ask for a new one."),
         )
     return message._replace(sentence=explain(error) or message.sentence)
 
@@ -86,7 +86,7 @@ def explain(error: e.KeywrightError) -> str:
         return _("Please try again in %(time)s.", time=write_duration(error.retry_after))
     if isinstance(error, e.NoRemovalLeft) and error.retry_after_seconds is not None:
         return _(
-            "You have removed as many devices as you may for now. You can remove the next one in %(time)s.",
+            "You cannot remove more devices for now. You can remove the next one in %(time)s.",
             time=write_duration(error.retry_after_seconds),
         )
     if isinstance(error, e.ClaimedLately):

@@ -189,6 +189,6 @@ def _listen(address: Address, advice: str) -> socket.socket:
             stack.pop_all()
     except OSError as problem:
         raise e.ConfigurationError(
-            f"{host}:{port} cannot be listened on: {problem.strerror}. {advice}"
+            f"Cannot listen on {host}:{port}: {problem.strerror}. {advice}"
         ) from problem
     return listening

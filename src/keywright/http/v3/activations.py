@@ -23,38 +23,43 @@ class Activation(Struct):
     """A place on a license, held or given up by a device."""
 
     id: Annotated[Id, about("The activation's ID.", 90)]
-    token: Annotated[str, about("The token by which programs name it.", EXAMPLE_TOKEN)]
+    token: Annotated[str, about("The token with which programs identify it.", EXAMPLE_TOKEN)]
     fingerprint: Annotated[
-        str | None, about("The device; null where it was activated over v2.", "5b1f0c9a4e7d")
+        str | None, about("The device's fingerprint; null if it was activated over v2.", "5b1f0c9a4e7d")
     ]
     name: Annotated[str | None, about("The device's name.", "Anna's laptop")]
-    platform: Annotated[str | None, about("Its operating system.", "macOS 26")]
+    platform: Annotated[str | None, about("The device's operating system.", "macOS 26")]
     app_version: Annotated[str | None, about("The program's version.", "4.2.0")]
-    ip_address: Annotated[str, about("The address it was activated from.", "192.0.2.1")]
-    user_agent: Annotated[str, about("The program that activated it.", "Photo Editor/4.2")]
-    metadata: Annotated[dict[str, Any], about("What the program keeps here.", {})]
-    is_active: Annotated[bool, about("Whether it holds a place.", True)]
+    ip_address: Annotated[str, about("The IP address from which it was activated.", "192.0.2.1")]
+    user_agent: Annotated[str, about("The user agent of the program that activated it.", "Photo Editor/4.2")]
+    metadata: Annotated[dict[str, Any], about("Data that the program stores with the activation.", {})]
+    is_active: Annotated[bool, about("Whether it is active; false once it was deactivated.", True)]
     is_counted: Annotated[
-        bool, about("False for a site that takes no place, by the terms' `uncounted_hosts`.", True)
+        bool, about("Whether it takes a place; false for hosts in the terms' `uncounted_hosts`.", True)
     ]
     created_at: Annotated[Time, about("When the place was first taken.")]
-    last_seen_at: Annotated[Time, about("When the device last called, some minutes late.")]
+    last_seen_at: Annotated[Time, about("When the device last called; may lag by a few minutes.")]
     offline_until: Annotated[
-        Time | None, about("What was signed for it is good until then at the latest; null for nothing.", None)
+        Time | None,
+        about(
+            "The latest time until which its signed answers and license files are valid; null if it has "
+            "none.",
+            None,
+        ),
     ]
-    deactivated_at: Annotated[Time | None, about("When the place was given up.", None)]
+    deactivated_at: Annotated[Time | None, about("When it was deactivated; null while it is active.", None)]
 
 
 class Released(Struct):
     """The number of places that were released."""
 
-    released: Annotated[int, about("The places that were taken.", 3)]
+    released: Annotated[int, about("The number of places that were released.", 3)]
 
 
 class ActivationQuery(ListQuery):
     """Filters and sort order of a list of activations."""
 
-    is_active: Annotated[bool | None, about("Those that hold a place, or those that do not.")] = None
+    is_active: Annotated[bool | None, about("Only active activations, or only deactivated ones.")] = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
 
 
@@ -75,7 +80,7 @@ def show(managed: ManagedActivation) -> Activation:
 async def list_activations(call: Call, query: ActivationQuery) -> Answer:
     """List the activations of a license.
 
-    The newest first, including deactivated ones for as long as they are kept.
+    Newest first, including deactivated ones for as long as they are kept.
     """
     asked = ListActivations(
         **call.named("license_id"),

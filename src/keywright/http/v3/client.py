@@ -220,7 +220,7 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
 def require_device(command: activation_model.ProgramCommand) -> None:
     """Raise ``InvalidBody`` if the command identifies no device."""
     if not command.is_device_named:
-        raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
+        raise InvalidBody([FieldError("/fingerprint", "missing", "is missing: send it or token")])
 
 
 def _answer(

@@ -41,38 +41,42 @@ _SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 class MappedProduct(Struct):
     """What a sale of one of the shop's products does."""
 
-    product: Annotated[str, about("A price, variation, product or SKU; `*` is any other.", "price_1Pro")]
-    policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)]
-    policy_ids: Annotated[list[Id], about("All policies; each unit makes a license of each.", [3])]
-    does: Annotated[Does, about("Whether it makes licenses, or renews or upgrades one.", "make")]
-    quantity: Annotated[QuantityRule, about("What a quantity makes.", "keys")]
+    product: Annotated[str, about("A price, variation, product or SKU; `*` matches any other.", "price_1Pro")]
+    policy_id: Annotated[Id | None, about("The policy for its licenses; null if it makes none.", 3)]
+    policy_ids: Annotated[list[Id], about("All policies; each unit makes one license from each.", [3])]
+    does: Annotated[Does, about("Whether a sale makes licenses, renews a license, or upgrades one.", "make")]
+    quantity: Annotated[
+        QuantityRule, about("Whether a quantity makes several licenses, or one for more devices.", "keys")
+    ]
 
 
 class Connection(Struct, kw_only=True):
     """A connection to a shop, which sends its events here."""
 
-    id: Annotated[Id, about("Its ID.", 1)]
+    id: Annotated[Id, about("The connection's ID.", 1)]
     shop: Annotated[Shop, about("The shop.", "stripe")]
-    name: Annotated[str, about("What the pages call it.", "Stripe, Europe")]
-    path: Annotated[str, about("Where the shop sends its events, on this server.", "/in/stripe/1")]
+    name: Annotated[str, about("The name shown in the admin pages.", "Stripe, Europe")]
+    path: Annotated[str, about("The path on this server to which the shop sends its events.", "/in/stripe/1")]
     mode: Annotated[Mode, about("Whether live or test events make licenses.", "live")]
-    has_api_key: Annotated[bool, about("Whether it has a key of the shop's API.", True)]
-    mapping: Annotated[list[MappedProduct], about("What each product of the shop makes.")]
-    url: Annotated[str | None, about("The shop's address, where it has one of its own.", None)]
-    paid_states: Annotated[list[str], about("The order states that make licenses.", [])]
-    sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)]
-    mail_template: Annotated[str | None, about("Its template, where not the usual one.", None)]
+    has_api_key: Annotated[bool, about("Whether it has a key for the shop's API.", True)]
+    mapping: Annotated[list[MappedProduct], about("What a sale of each product of the shop does.")]
+    url: Annotated[str | None, about("The shop's URL, if it is self-hosted.", None)]
+    paid_states: Annotated[list[str], about("The order states in which licenses are made.", [])]
+    sends_mail: Annotated[bool, about("Whether buyers' keys are mailed to them.", True)]
+    mail_template: Annotated[str | None, about("The mail's template, if not the default.", None)]
     external_id_name: Annotated[str | None, about(EXTERNAL_ID, "client_reference_id")]
     metadata_names: Annotated[list[str], about(METADATA, ["campaign"])]
     on_cancel: Annotated[OnCancel, about("When the licenses of a canceled subscription end.", "paid_until")]
     missing_topics: Annotated[
-        list[str] | None, about("Events that the shop was not asked to send; null: not known.", [])
+        list[str] | None, about("Required events that the shop is not set up to send; null if unknown.", [])
     ]
-    last_event_at: Annotated[Time | None, about("When the last event was worked off.", None)]
-    failures: Annotated[int, about("How many events in a row could not be handled.", 0)]
-    created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
-    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
-    secret: Annotated[str | UnsetType, about("What the shop signs with: only here.", _SECRET)] = UNSET
+    last_event_at: Annotated[Time | None, about("When the last event was received.", None)]
+    failures: Annotated[int, about("How many events in a row are unmatched.", 0)]
+    created_at: Annotated[Time, about("When the connection was added.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When the connection was last changed.", "2026-11-22T08:54:00Z")]
+    secret: Annotated[
+        str | UnsetType, about("The secret with which the shop signs; shown only in this answer.", _SECRET)
+    ] = UNSET
 
 
 class RemovedConnection(Body):
@@ -84,7 +88,7 @@ class RemovedConnection(Body):
 class TakenOver(Struct):
     """The result of taking over sales."""
 
-    licenses: Annotated[int, about("How many licenses it has taken over.", 1204)]
+    licenses: Annotated[int, about("The number of licenses taken over.", 1204)]
 
 
 class Connections(Struct):

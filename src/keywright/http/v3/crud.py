@@ -21,8 +21,8 @@ class Texts(NamedTuple):
     create: str
     delete: str
     get: str = ""
-    list: str = "The newest first."
-    update: str = "What is not sent stays."
+    list: str = "Newest first."
+    update: str = "Omitted members keep their values."
 
 
 class Shown(NamedTuple):
@@ -74,7 +74,9 @@ def crud_routes(
     return (
         route("POST", "create", calls.create, f"Create a {name}.\n\n{texts.create}", **new),
         route("GET", "list", calls.list_page, f"List {name}s.\n\n{texts.list}", **page),
-        route("GET", "get", calls.get, f"Get a {name}.\n\n{texts.get or f'One {name}.'}", gives=gives),
+        route(
+            "GET", "get", calls.get, f"Get a {name}.\n\n{texts.get or f'Returns one {name}.'}", gives=gives
+        ),
         route("PATCH", "update", calls.update, f"Change a {name}.\n\n{texts.update}", **changed),
         route("DELETE", "delete", calls.delete, f"Delete a {name}.\n\n{texts.delete}", status=204),
     )

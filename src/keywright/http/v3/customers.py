@@ -28,8 +28,10 @@ from keywright.provisioning.shops.commands import FindShopEventsNaming
 class CustomerSearch(Body):
     """What to search for."""
 
-    email: Annotated[Email | None, about("The address, in any case.", "ada@example.com")] = None
-    name: Annotated[Name | None, about("The whole name.")] = None
+    email: Annotated[
+        Email | None, about("The e-mail address, in upper or lower case.", "ada@example.com")
+    ] = None
+    name: Annotated[Name | None, about("The full name.")] = None
 
 
 class CustomerPage(ListQuery):
@@ -41,14 +43,15 @@ class CustomerPage(ListQuery):
 class CustomerExport(Struct):
     """All data stored about a customer."""
 
-    customer: Annotated[schemas.Customer | None, about("The customer; null where there is none.")]
+    customer: Annotated[schemas.Customer | None, about("The customer; null if there is no record.")]
     events: Annotated[list[dict[str, Any]], about("The events about the customer.", [])]
     licenses: Annotated[
-        list[dict[str, Any]], about("Each license with its activations, events and other rows.", [])
+        list[dict[str, Any]], about("The licenses, each with its activations, events and other records.", [])
     ]
     mails: Annotated[list[dict[str, Any]], about("The latest 1,000 mails; their texts are not stored.", [])]
     shop_events: Annotated[
-        list[dict[str, Any]], about("The latest 1,000 events of shops, with what the shop sent.", [])
+        list[dict[str, Any]],
+        about("The latest 1,000 events from shops, with the data that the shop sent.", []),
     ]
     notices: Annotated[list[dict[str, Any]], about("The latest 1,000 notices to the customer.", [])]
 
@@ -158,10 +161,10 @@ def _show_license(found: LicenseData) -> dict[str, Any]:
 _ONE = "/customers/{customer_id}"
 
 _TEXTS = Texts(
-    create="Licenses may name a customer by its ID before it is made: giving its `id` here makes the "
-    "customer of that number.",
-    update="What is not sent stays. Another e-mail address is not verified.",
-    delete="Only one whom no license names; to remove personal data, erase it.",
+    create="Licenses may refer to the ID of a customer that does not exist yet: send that `id` to create "
+    "the customer.",
+    update="Omitted members keep their values. A new e-mail address is not verified.",
+    delete="Only a customer without licenses can be deleted; to remove personal data, erase the customer.",
 )
 
 ROUTES = (

@@ -173,12 +173,14 @@ def _as_places(errors: list[e.FieldError], error: type[e.InvalidFields]) -> list
     ]
 
 
-_SEARCH = '; license keys are never in an address: POST …/licenses/search {"key": "…"}'
-_SEARCH_EMAIL = '; addresses are never in a URL: POST …/licenses/search or …/customers/search {"email": "…"}'
+_SEARCH = '; license keys are never in a URL: POST …/licenses/search {"key": "…"}'
+_SEARCH_EMAIL = (
+    '; e-mail addresses are never in a URL: POST …/licenses/search or …/customers/search {"email": "…"}'
+)
 #: By the noun in a path that is followed by something other than an ID.
 _OF_PATHS = {
-    "licenses": f"A license is addressed by its id{_SEARCH}.",
-    "customers": f"A customer is addressed by the id{_SEARCH_EMAIL}.",
+    "licenses": f"A license is addressed by its ID{_SEARCH}.",
+    "customers": f"A customer is addressed by its ID{_SEARCH_EMAIL}.",
 }
 _CLIENT_CALLS = frozenset({"validate", "activate", "deactivate"})
 #: By the name of an unknown member or parameter.
@@ -186,7 +188,7 @@ _OF_NAMES = {
     "key": _SEARCH,
     "license_key": _SEARCH,
     "email": _SEARCH_EMAIL,
-    "state": "; it is derived from the time: use status, expires_before and expires_after",
+    "state": "; it depends on the time: use status, expires_before and expires_after",
     "months": "; send days, or until",
     "years": "; send days, or until",
 }

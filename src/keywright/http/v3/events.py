@@ -29,8 +29,8 @@ Wait = Annotated[int, Meta(ge=0, le=30)]
 class EventSubject(Struct):
     """The thing that an event is about."""
 
-    type: Annotated[str, about("Its noun.", "license")]
-    id: Annotated[Id | None, about("Its ID, if it has one.", 17)]
+    type: Annotated[str, about("The subject's type.", "license")]
+    id: Annotated[Id | None, about("The subject's ID, if it has one.", 17)]
 
 
 class Event(Struct):
@@ -40,30 +40,36 @@ class Event(Struct):
     type: Annotated[str, about("What happened.", "license.activated")]
     at: Annotated[Time, about("When it happened.")]
     actor: Annotated[str, about("Who did it: a program, an API key, a user, the terminal.", "program")]
-    ip_address: Annotated[str, about("The address it came from, if it is kept.", "192.0.2.1")]
-    subject: Annotated[EventSubject, about("What it is about.")]
-    license_id: Annotated[Id | None, about("The license, if it is about one.", 17)]
-    customer_id: Annotated[Id | None, about("The customer who has the license, or whom it is about.", 311)]
-    order: Annotated[Order | None, about("The order of the license; null where there is no license.")]
-    details: Annotated[Mapping[str, Any], about("More about it.", {"activation_id": 90})]
+    ip_address: Annotated[str, about("The caller's IP address, if it is still stored.", "192.0.2.1")]
+    subject: Annotated[EventSubject, about("What the event is about.")]
+    license_id: Annotated[Id | None, about("The license, if the event is about one.", 17)]
+    customer_id: Annotated[
+        Id | None, about("The customer who owns the license, or whom the event is about.", 311)
+    ]
+    order: Annotated[Order | None, about("The order of the license; null if there is no license.")]
+    details: Annotated[Mapping[str, Any], about("More about the event.", {"activation_id": 90})]
 
 
 class EventQuery(Query):
     """Filters of events, and how long to wait for new ones."""
 
-    limit: Annotated[Limit, about("The most events of a page.", 50)] = 50
-    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
-    type: Annotated[Type | None, about("Those of this type; `license.*` are all of licenses.")] = None
-    subject: Annotated[SubjectName | None, about("Those about this one, such as `license:17`.")] = None
-    since: Annotated[Time | None, about("Those from this moment on.")] = None
-    until: Annotated[Time | None, about("Those before this moment.")] = None
-    wait_seconds: Annotated[Wait, about("How long to wait where there is none.")] = 0
+    limit: Annotated[Limit, about("The maximum number of events in a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the previous page.")] = None
+    type: Annotated[Type | None, about("Only events of this type; `license.*` means all license events.")] = (
+        None
+    )
+    subject: Annotated[SubjectName | None, about("Only events about this subject, such as `license:17`.")] = (
+        None
+    )
+    since: Annotated[Time | None, about("Only events at this time or later.")] = None
+    until: Annotated[Time | None, about("Only events before this time.")] = None
+    wait_seconds: Annotated[Wait, about("How many seconds to wait if there is no event.")] = 0
 
 
 async def list_events(call: Call, query: EventQuery) -> Answer:
     """List events.
 
-    The oldest first, each exactly once. There is always a `next_cursor`: use it in the next call to get newer
+    Oldest first, each exactly once. There is always a `next_cursor`: use it in the next call to get newer
     events and, with `wait_seconds`, to wait for them. If few of very many events match, a page may have fewer
     than `limit`. A cursor that is older than the oldest kept event is refused (400, `too_old`). Of
     activations by programs, at most 1,000 events a day are kept per license.

@@ -24,39 +24,47 @@ class JobResult(Struct):
 
     changed: Annotated[
         int,
-        about("The licenses that it made, changed, wrote or made files for, or the customers it mails.", 120),
+        about(
+            "How many licenses were made, changed, exported or given files, or how many customers are "
+            "mailed.",
+            120,
+        ),
     ]
-    skipped: Annotated[int, about("Those that needed no change, or could not be changed.", 3)]
-    messages: Annotated[list[str], about("Why it failed, what came of it, or the first of those.", [])]
+    skipped: Annotated[int, about("How many needed no change or could not be changed.", 3)]
+    messages: Annotated[
+        list[str], about("Why the job failed, its outcome, or the first reasons for skipping.", [])
+    ]
 
 
 class Job(Struct):
     """A long-running operation."""
 
-    id: Annotated[Id, about("Its ID.", 7)]
-    kind: Annotated[str, about("What it does.", "apply")]
-    state: Annotated[JobState, about("Where it stands.", "running")]
-    done: Annotated[int, about("The licenses, or customers, that it is through with.", 50)]
-    total: Annotated[int | None, about("How many there are; null where they were not counted.", 123)]
-    result: Annotated[JobResult | None, about("What came of it; null until it has ended.", None)]
-    created_at: Annotated[Time, about("When it was ordered.", "2026-11-22T08:54:00Z")]
-    finished_at: Annotated[Time | None, about("When it ended.", None)]
+    id: Annotated[Id, about("The job's ID.", 7)]
+    kind: Annotated[str, about("What the job does.", "apply")]
+    state: Annotated[JobState, about("The job's state.", "running")]
+    done: Annotated[int, about("How many licenses or customers have been processed.", 50)]
+    total: Annotated[int | None, about("How many there are to process; null if they were not counted.", 123)]
+    result: Annotated[JobResult | None, about("The result; null until the job has finished.", None)]
+    created_at: Annotated[Time, about("When the job was created.", "2026-11-22T08:54:00Z")]
+    finished_at: Annotated[Time | None, about("When the job finished.", None)]
 
 
 class FilesBody(Body):
     """The licenses to create files for, and when the files expire."""
 
     product_id: Annotated[Id | None, about("Only for licenses of this product.", 17)] = None
-    ends_at: Annotated[Time | None, about("When they end; null is with the license.", None)] = None
-    mail: Annotated[bool, about("Whether to mail them to the customers.")] = True
-    dry_run: Annotated[bool, about("Whether to make nothing, and count.")] = False
+    ends_at: Annotated[
+        Time | None, about("When the files expire; null means when the license does.", None)
+    ] = None
+    mail: Annotated[bool, about("Whether to mail the files to the customers.")] = True
+    dry_run: Annotated[bool, about("Whether to only count, and make nothing.")] = False
 
 
 class MadeFiles(Struct):
     """The job that creates the files or, with `dry_run`, a preview of it."""
 
     job: Annotated[Job | UnsetType, about("The job.")] = UNSET
-    preview: Annotated[FilesPreview | UnsetType, about("What it would make files for.")] = UNSET
+    preview: Annotated[FilesPreview | UnsetType, about("What files would be made for.")] = UNSET
 
 
 def show(job: model.Job) -> Job:

@@ -88,7 +88,7 @@ async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer
 async def list_leases(call: Call, query: ListQuery) -> Answer:
     """List the leases of a license.
 
-    The newest first. Includes the latest leases that expired or were ended by the vendor; released leases are
+    Newest first. Includes the latest leases that expired or were ended by the vendor; released leases are
     deleted.
     """
     asked = lease_model.ListLeases(

@@ -40,19 +40,19 @@ Text = Annotated[str, Meta(min_length=1, max_length=255)]
 class LicenseSearch(Body):
     """The value to search for: one of `key`, `key_end`, `token`, `fingerprint`, `email` and `text`."""
 
-    key: Annotated[LicenseKey | None, about("A key, in any case; with or without dashes.")] = None
+    key: Annotated[LicenseKey | None, about("A key, in upper or lower case, with or without dashes.")] = None
     key_end: Annotated[KeyEnd | None, about("The last 4 to 8 letters and digits of a key.", "YCJ5G")] = None
     token: Annotated[Token | None, about("The token of an activation.")] = None
     fingerprint: Annotated[Fingerprint | None, about("The fingerprint of a device.")] = None
     email: Annotated[
-        Email | None, about("The customer's e-mail address, or that of a trial.", "ada@example.com")
+        Email | None, about("The e-mail address of a customer or a trial.", "ada@example.com")
     ] = None
     text: Annotated[
         Text | None,
-        about("A key, token, IP address, number of an order, customer or license, name, or label."),
+        about("A key, a token, an IP address, the ID of an order, customer or license, a name, or a label."),
     ] = None
-    limit: Annotated[Limit, about("The most licenses of a page.", 50)] = 50
-    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
+    limit: Annotated[Limit, about("The maximum number of licenses in a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the previous page.")] = None
 
 
 async def search_licenses(call: Call, body: LicenseSearch) -> Answer:

@@ -225,16 +225,16 @@ def _writer(call: Call) -> Callable[[ManagedLicense], Answer]:
 
 def _require_key_or_policy(body: NewLicense) -> None:
     if body.policy_id is None and body.key is None:
-        raise InvalidBody([FieldError("/policy_id", "missing", "is missing, and so is key: one is needed")])
+        raise InvalidBody([FieldError("/policy_id", "missing", "is missing: send it or key")])
     if body.key is not None and (body.quantity or 1) > 1:
-        raise InvalidBody([FieldError("/quantity", "too_large", "must be 1 where key is sent")])
+        raise InvalidBody([FieldError("/quantity", "too_large", "must be 1 if key is sent")])
 
 
 def _build_customer(body: CustomerBody | None) -> CustomerReference | None:
     if body is None:
         return None
     if body.id is None and body.email is None:
-        raise InvalidBody([FieldError("/customer/id", "missing", "is missing, and so is email")])
+        raise InvalidBody([FieldError("/customer/id", "missing", "is missing: send it or email")])
     return CustomerReference(body.id, body.email, body.name, body.language)
 
 

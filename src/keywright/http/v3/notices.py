@@ -80,9 +80,10 @@ ROUTES = (
     *crud_routes(
         NOTICE,
         Texts(
-            create="A draft: programs get it once it is published. An API key of its product is enough.",
-            delete="Only one of which nobody was notified, and that is not published.",
-            update="What is not sent stays. Of one that is published, programs get the change.",
+            create="Creates a draft, which programs get once it is published. An API key for only its "
+            "product may do this, too.",
+            delete="Only an unpublished notice that was never mailed to a customer can be deleted.",
+            update="Omitted members keep their values. If the notice is published, programs get the change.",
         ),
         example={"product_id": 17, "title": "A crafted file runs code", "affected": "< 3.2.1"},
         change={"fixed_in": "3.2.1"},

@@ -27,7 +27,7 @@ class ApplyBody(Body):
     terms: Annotated[
         list[Annotated[str, Parse(parse_term_name)]],
         Meta(min_length=1, max_length=len(Terms.__struct_fields__)),
-        about("The members of the policy's terms.", ["grace_days"]),
+        about("The terms of the policy to apply.", ["grace_days"]),
     ]
     overwrite: Annotated[bool, about("Whether to change terms that were set by hand, too.")] = False
     dry_run: Annotated[bool, about("Whether to change nothing and report what would change.")] = False
@@ -36,22 +36,24 @@ class ApplyBody(Body):
 class TermsExample(Struct):
     """A license whose terms would change."""
 
-    license_id: Annotated[Id, about("Its ID.", 17)]
-    before: Annotated[dict[str, Any], about("Its terms now.", {"grace_days": 0})]
-    after: Annotated[dict[str, Any], about("Its terms afterwards.", {"grace_days": 14})]
+    license_id: Annotated[Id, about("The license's ID.", 17)]
+    before: Annotated[dict[str, Any], about("The terms now.", {"grace_days": 0})]
+    after: Annotated[dict[str, Any], about("The terms afterwards.", {"grace_days": 14})]
 
 
 class Applied(Struct):
     """The job that applies the terms or, with `dry_run`, a preview of it."""
 
     job: Annotated[jobs.Job | UnsetType, about("The job.")] = UNSET
-    licenses: Annotated[int | UnsetType, about("The licenses of the policy.", 123)] = UNSET
-    changed: Annotated[int | UnsetType, about("Those that would change.", 120)] = UNSET
-    lowered: Annotated[int | UnsetType, about("Those whose limits would fall.", 2)] = UNSET
+    licenses: Annotated[int | UnsetType, about("How many licenses the policy has.", 123)] = UNSET
+    changed: Annotated[int | UnsetType, about("How many licenses would change.", 120)] = UNSET
+    lowered: Annotated[int | UnsetType, about("How many licenses would get a lower limit.", 2)] = UNSET
     over_limit: Annotated[
-        int | UnsetType, about("Those with more places or leases taken than they would have.", 0)
+        int | UnsetType, about("How many licenses would have more places or leases taken than allowed.", 0)
     ] = UNSET
-    examples: Annotated[list[TermsExample] | UnsetType, about("Some that would change.")] = UNSET
+    examples: Annotated[list[TermsExample] | UnsetType, about("Some of the licenses that would change.")] = (
+        UNSET
+    )
 
 
 def show(policy: policy_model.Policy) -> schemas.Policy:
@@ -90,7 +92,7 @@ async def create_policy(call: Call, body: policy_model.NewPolicy) -> Answer:
 async def list_policies(call: Call, query: policy_model.PolicyQuery) -> Answer:
     """List policies.
 
-    The newest first.
+    Newest first.
     """
     asked = policy_model.FindPolicies(
         paging=lists.read_paging(call),

@@ -17,12 +17,12 @@ from keywright.provisioning.products import PRODUCT
 from keywright.search.statistics import MAX_VERSION_DAYS, ListVersions, VersionsInUse
 
 _TEXTS = Texts(
-    create="Licenses and policies may name a product by its ID before it is made: giving its "
-    "`id` here makes the product of that number.",
-    list="The newest first. An API key for one product sees that one alone.",
-    update="What is not sent stays. The code of a product that has licenses cannot be changed: programs may "
-    "name the product by it.",
-    delete="Only a product that no license and no policy names.",
+    create="Licenses and policies may refer to the ID of a product that does not exist yet: send that `id` "
+    "to create the product.",
+    list="Newest first. An API key for only one product sees only that product.",
+    update="Omitted members keep their values. The code of a product that has licenses cannot be changed, "
+    "because programs may use it.",
+    delete="Only a product without licenses and policies can be deleted.",
 )
 
 
@@ -30,26 +30,29 @@ class VersionsQuery(Query):
     """The period to report on."""
 
     days: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("The days before the last count.", 30)
+        Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)],
+        about("How many days before the last count to report.", 30),
     ] = 30
 
 
 class Version(Struct):
     """The number of active devices with a version on a platform."""
 
-    app_version: Annotated[str | None, about("The program's version; `*` is all others.", "4.2.0")]
-    platform: Annotated[str | None, about("Their operating system.", "macOS 26")]
-    devices: Annotated[int, about("How many were seen within 30 days.", 12)]
-    seen_1_day: Annotated[int, about("How many of them within a day.", 7)]
-    seen_7_days: Annotated[int, about("How many of them within 7 days.", 10)]
+    app_version: Annotated[str | None, about("The program's version; `*` means all others.", "4.2.0")]
+    platform: Annotated[str | None, about("The devices' operating system.", "macOS 26")]
+    devices: Annotated[int, about("How many devices were seen within 30 days.", 12)]
+    seen_1_day: Annotated[int, about("How many of these were seen within a day.", 7)]
+    seen_7_days: Annotated[int, about("How many of these were seen within 7 days.", 10)]
 
 
 class VersionOfDay(Struct):
     """The number of active devices with a version on a day."""
 
     day: Annotated[date, about("The day, in UTC.", "2026-11-27")]
-    app_version: Annotated[str | None, about("The program's version; `*` is all others.", "4.2.0")]
-    devices: Annotated[int, about("How many were seen within 30 days before its end.", 12)]
+    app_version: Annotated[str | None, about("The program's version; `*` means all others.", "4.2.0")]
+    devices: Annotated[
+        int, about("How many devices were seen within the 30 days up to the end of the day.", 12)
+    ]
 
 
 class Versions(Struct):
@@ -57,8 +60,8 @@ class Versions(Struct):
 
     counted_on: Annotated[date | None, about("The day (UTC) of the last count.", "2026-11-27")]
     devices: Annotated[int, about("All active devices of the product.", 12)]
-    versions: Annotated[list[Version], about("By version and platform, the most used first.")]
-    days: Annotated[list[VersionOfDay], about("By day and version, the oldest day first.")]
+    versions: Annotated[list[Version], about("The versions by platform, the most used first.")]
+    days: Annotated[list[VersionOfDay], about("The versions by day, the oldest day first.")]
 
 
 async def list_product_versions(call: Call, query: VersionsQuery) -> Answer:

@@ -34,7 +34,7 @@ File = defstruct(
     "File",
     [
         *((one.name, one.type) for one in fields(ReleaseFile)),
-        ("storage", Annotated[Storage, about("Where its bytes are: here, or at its `url`.", "local")]),
+        ("storage", Annotated[Storage, about("Where the file is stored: here, or at its `url`.", "local")]),
     ],
     namespace={"__doc__": "A file of a release."},
 )
@@ -43,8 +43,10 @@ File = defstruct(
 class Publish(Body):
     """How to publish a release."""
 
-    released_at: Annotated[Time | None, about("Dated back: not now.", None)] = None
-    allow_older: Annotated[bool, about("Whether it may be older than the newest of its channel.")] = False
+    released_at: Annotated[Time | None, about("An earlier publication time, instead of now.", None)] = None
+    allow_older: Annotated[
+        bool, about("Whether its version may be lower than the highest one of its channel.")
+    ] = False
 
 
 def show_file(one: ReleaseFile) -> Struct:
@@ -216,22 +218,24 @@ async def download_release_file(call: Call) -> Answer:
 class UsesQuery(Query):
     """The period to report on."""
 
-    days: Annotated[Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("The days up to today.", 30)] = 30
+    days: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("How many days to report, up to today.", 30)
+    ] = 30
 
 
 class UsesOfDay(Struct):
     """What was counted for a release on one day (UTC)."""
 
     day: Annotated[date, about("The day.", "2026-11-27")]
-    checks: Annotated[int, about("Checks by programs that have the release.", 40)]
-    offers: Annotated[int, about("Checks that it was offered to.", 12)]
-    downloads: Annotated[int, about("Its downloads, by their first byte.", 9)]
+    checks: Annotated[int, about("Update checks by programs that have the release.", 40)]
+    offers: Annotated[int, about("Update checks to which the release was offered.", 12)]
+    downloads: Annotated[int, about("Downloads, counted at the first byte.", 9)]
 
 
 async def list_release_uses(call: Call, query: UsesQuery) -> Answer:
     """List the daily counts of a release.
 
-    The oldest day first; days without any are omitted. Counts are updated about once a minute.
+    Oldest day first; days without any are omitted. Counts are updated about once a minute.
     """
     asked = commands.ListUses(**call.named("release_id"), now=call.now, days=query.days)
     epoch = date(1970, 1, 1)
@@ -251,12 +255,12 @@ ROUTES = (
     *crud_routes(
         RELEASE,
         Texts(
-            create="A draft: it gets files, and is offered once it is published. An API key of its product "
-            "is enough.",
-            delete="Only a draft, or one that was yanked.",
-            get="One release, without its files.",
-            update="What is not sent stays. Once it was published, its version and channel stay, and the "
-            "rollout only grows.",
+            create="Creates a draft: add files to it, then publish it to offer it. An API key for only its "
+            "product may do this, too.",
+            delete="Only a draft or a yanked release can be deleted.",
+            get="Returns the release without its files.",
+            update="Omitted members keep their values. Once a release was published, its version and "
+            "channel cannot change, and its rollout can only grow.",
         ),
         example={"product_id": 17, "version": "3.2.1", "notes": "Faster exports."},
         change={"is_critical": True},

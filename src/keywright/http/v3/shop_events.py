@@ -22,24 +22,27 @@ _EVENTS = "/connections/{connection_id}/events"
 class ShopEvent(Struct):
     """An event that a shop sent."""
 
-    id: Annotated[Id, about("Its ID.", 12)]
+    id: Annotated[Id, about("The event's ID.", 12)]
     connection_id: Annotated[Id, about("The connection.", 1)]
-    event_id: Annotated[str, about("The shop's own ID of it.", "evt_1Pro")]
-    name: Annotated[str, about("The shop's name of it.", "checkout.session.completed")]
+    event_id: Annotated[str, about("The shop's ID for the event.", "evt_1Pro")]
+    name: Annotated[str, about("The shop's name for the event.", "checkout.session.completed")]
     order: Annotated[str | None, about("The order or the subscription.", "pi_1Pro")]
-    state: Annotated[EventState, about("What became of it.", "unmatched")]
-    reason: Annotated[Reason | None, about("Why, where it is not simply done.", "unknown_product")]
-    detail: Annotated[str | None, about("More of the reason.", "price_1Pro")]
-    happened_at: Annotated[Time, about("The shop's own time.", "2026-11-22T08:54:00Z")]
-    received_at: Annotated[Time, about("When it came.", "2026-11-22T08:54:01Z")]
-    attempts: Annotated[int, about("How often it was tried.", 1)]
-    next_attempt_at: Annotated[Time | None, about("When it is tried again.", None)]
+    state: Annotated[EventState, about("The event's state.", "unmatched")]
+    reason: Annotated[
+        Reason | None,
+        about("The reason for the state, unless the event was simply processed.", "unknown_product"),
+    ]
+    detail: Annotated[str | None, about("More about the reason.", "price_1Pro")]
+    happened_at: Annotated[Time, about("When it happened, according to the shop.", "2026-11-22T08:54:00Z")]
+    received_at: Annotated[Time, about("When the event was received.", "2026-11-22T08:54:01Z")]
+    attempts: Annotated[int, about("How often processing was attempted.", 1)]
+    next_attempt_at: Annotated[Time | None, about("When the next attempt is due.", None)]
 
 
 class EventQuery(ListQuery):
     """Filters and sort order of a list of shop events."""
 
-    state: Annotated[EventState | None, about("Only those with this state.")] = None
+    state: Annotated[EventState | None, about("Only events in this state.")] = None
     sort: Literal["received_at", "-received_at"] = "-received_at"
 
 
@@ -51,7 +54,7 @@ def show_event(event: StoredEvent) -> ShopEvent:
 async def list_shop_events(call: Call, query: EventQuery) -> Answer:
     """List the events of a connection.
 
-    The newest first. Events in the state `unmatched` need a decision by you.
+    Newest first. Events in the state `unmatched` need a decision by you.
     """
     asked = ListShopEvents(
         connection_id=call.path["connection_id"], state=query.state, paging=lists.read_paging(call)
@@ -62,7 +65,7 @@ async def list_shop_events(call: Call, query: EventQuery) -> Answer:
 class Retry(Body):
     """How to retry an event."""
 
-    overwrite: Annotated[bool, about("Whether to undo what was done by hand.", True)] = False
+    overwrite: Annotated[bool, about("Whether to overwrite changes made by hand.", True)] = False
 
 
 async def retry_shop_event(call: Call, body: Retry) -> Answer:

@@ -22,7 +22,7 @@ _TEXT = (b"content-type", f"{TEXT_TYPE}; charset=UTF-8".encode())
 class KeySets(Struct):
     """Signed sets of public keys."""
 
-    keys: Annotated[list[str], about("One token for each older key, which has signed it.", ["eyJhbGci…"])]
+    keys: Annotated[list[str], about("One token for each older key, signed by that key.", ["eyJhbGci…"])]
 
 
 async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:

@@ -32,30 +32,33 @@ class Claimed(Struct):
     """A license that was claimed, and its owner."""
 
     license_id: Annotated[Id, about("The license.", 17)]
-    customer_id: Annotated[Id, about("The customer who has it now.", 1000000042)]
+    customer_id: Annotated[Id, about("The customer who owns the license now.", 1000000042)]
 
 
 class ClaimsQuery(Query):
     """The licenses to count."""
 
-    policy_id: Annotated[Id | None, about("Those made from this policy.")] = None
-    order_id: Annotated[OrderText | None, about("Those of this order.")] = None
-    job_id: Annotated[Id | None, about("Those that this job made.")] = None
+    policy_id: Annotated[Id | None, about("Only licenses made from this policy.")] = None
+    order_id: Annotated[OrderText | None, about("Only licenses of this order.")] = None
+    job_id: Annotated[Id | None, about("Only licenses made by this job.")] = None
 
 
 class ClaimCounts(Struct):
     """The numbers of licenses that exist, were claimed, and were activated."""
 
-    licenses: Annotated[int, about("How many there are.", 1000)]
-    claimed: Annotated[int, about("Those that a customer claimed, and still has or has handed on.", 640)]
-    activated: Annotated[int, about("Those that a device was activated with at least once.", 512)]
+    licenses: Annotated[int, about("How many licenses there are.", 1000)]
+    claimed: Annotated[
+        int, about("How many were claimed by a customer who still owns them or has transferred them.", 640)
+    ]
+    activated: Annotated[int, about("How many were activated at least once.", 512)]
 
 
 class NewTransfer(Body):
     """An offer of a license to another customer."""
 
     email: Annotated[
-        Email, about("The address of the other customer; a new one, if need be.", "bob@example.com")
+        Email,
+        about("The e-mail address of the other customer, who is created if necessary.", "bob@example.com"),
     ]
     language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
 
@@ -63,16 +66,16 @@ class NewTransfer(Body):
 class Transfer(Struct):
     """An offer of a license from one customer to another, and its outcome."""
 
-    id: Annotated[Id, about("Its ID.", 3)]
+    id: Annotated[Id, about("The transfer's ID.", 3)]
     license_id: Annotated[Id, about("The license.", 17)]
-    state: Annotated[TransferState, about("Where it stands.", "offered")]
-    from_customer_id: Annotated[Id, about("The customer who offers it.", 1000000042)]
-    to_customer_id: Annotated[Id, about("The customer to whom it is offered.", 1000000043)]
-    offered_at: Annotated[Time, about("When it was offered.", "2026-11-22T08:54:00Z")]
-    expires_at: Annotated[Time, about("Until when it can be accepted.", "2026-11-29T08:54:00Z")]
-    accepted_at: Annotated[Time | None, about("When it changed hands.", None)]
+    state: Annotated[TransferState, about("The transfer's state.", "offered")]
+    from_customer_id: Annotated[Id, about("The customer who offers the license.", 1000000042)]
+    to_customer_id: Annotated[Id, about("The customer to whom the license is offered.", 1000000043)]
+    offered_at: Annotated[Time, about("When the license was offered.", "2026-11-22T08:54:00Z")]
+    expires_at: Annotated[Time, about("When the offer expires.", "2026-11-29T08:54:00Z")]
+    accepted_at: Annotated[Time | None, about("When the offer was accepted.", None)]
     ended_at: Annotated[Time | None, about("When the offer was canceled or declined.", None)]
-    undone_at: Annotated[Time | None, about("When it was given back.", None)]
+    undone_at: Annotated[Time | None, about("When the transfer was undone.", None)]
 
 
 def show(transfer: model.Transfer, owner_id: int | None, now: datetime) -> Transfer:

@@ -36,15 +36,19 @@ _Fingerprint = Annotated[str, Meta(min_length=8, max_length=_MAX_FINGERPRINT), P
 class StartTrialBody(ClientBody):
     """The body of a call that starts a trial."""
 
-    product: Annotated[ProductName, about("The product, by `id` or `code`.", "photo-editor")]
-    fingerprint: Annotated[_Fingerprint, about("The device; opaque, such as an HMAC.", _FINGERPRINT)]
-    policy: Annotated[Id | None, about("The policy, where the product has several for trials.", None)] = None
-    email: Annotated[Email | None, about("Kept with the license.", "ada@example.com")] = None
-    name: Annotated[Text | None, about("The device's name for people.", "Anna's laptop")] = None
-    platform: Annotated[Text | None, about("Its operating system.", "macOS 26")] = None
+    product: Annotated[ProductName, about("The product's `id` or `code`.", "photo-editor")]
+    fingerprint: Annotated[
+        _Fingerprint, about("An opaque identifier of the device, such as an HMAC.", _FINGERPRINT)
+    ]
+    policy: Annotated[Id | None, about("The policy, if the product has several for trials.", None)] = None
+    email: Annotated[
+        Email | None, about("An e-mail address to store with the license.", "ada@example.com")
+    ] = None
+    name: Annotated[Text | None, about("The device's name, for people to read.", "Anna's laptop")] = None
+    platform: Annotated[Text | None, about("The device's operating system.", "macOS 26")] = None
     app_version: Annotated[Text | None, about("The program's version.", "4.2.0")] = None
-    built_at: Annotated[Time | None, about("When this build was made.", _TIME)] = None
-    nonce: Annotated[Text | None, about("The answer has the same.", None)] = None
+    built_at: Annotated[Time | None, about("When the program was built.", _TIME)] = None
+    nonce: Annotated[Text | None, about("Returned unchanged in the answer.", None)] = None
 
 
 class TrialLicense(ClientLicense, kw_only=True):
@@ -57,10 +61,12 @@ class StartedTrial(Struct):
     """The trial of a device."""
 
     license: TrialLicense
-    activation: Annotated[ClientActivation | None, about("null if the place is another device's now.")]
+    activation: Annotated[
+        ClientActivation | None, about("The device's activation; null if another device has the place now.")
+    ]
     entitlements: Annotated[tuple[str, ...], about("The features that the license includes.", ["export"])]
-    is_new: Annotated[bool, about("Whether it has started now.", True)]
-    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
+    is_new: Annotated[bool, about("Whether the trial started with this call.", True)]
+    nonce: Annotated[str | None, about("The `nonce` of the call.", None)]
 
 
 async def start_trial(call: Call, body: StartTrialBody) -> Answer:

@@ -28,64 +28,76 @@ _TIME = "2026-11-22T08:54:00Z"
 class Program(Struct, kw_only=True):
     """What a program reports about itself. Members that are missing exclude no release."""
 
-    app_version: Annotated[Text | None, about("Its version; without one, everything is newer.", "3.1.0")] = (
+    app_version: Annotated[
+        Text | None, about("The program's version; without one, every release is newer.", "3.1.0")
+    ] = None
+    platform: Annotated[
+        Text | None, about("The program's operating system, as in the release's files.", "windows")
+    ] = None
+    arch: Annotated[Text | None, about("The program's processor, as in the release's files.", "x86_64")] = (
         None
     )
-    platform: Annotated[Text | None, about("Its operating system, as in the files.", "windows")] = None
-    arch: Annotated[Text | None, about("Its processor, as in the files.", "x86_64")] = None
-    channel: Annotated[Text, about("The wildest channel that it wants.", "stable")] = STABLE
+    channel: Annotated[Text, about("The least stable channel that the program wants.", "stable")] = STABLE
     os_version: Annotated[Text | None, about("The version of the operating system.", "12.4")] = None
     php_version: Annotated[Text | None, about("The version of PHP.", None)] = None
     wp_version: Annotated[Text | None, about("The version of WordPress.", None)] = None
-    by_hand: Annotated[bool, about("Whether a person asks: the rollout does not hold back.")] = False
+    by_hand: Annotated[bool, about("Whether a person started the check: the rollout is then ignored.")] = (
+        False
+    )
 
 
 class CheckUpdate(Program, ClientBody, kw_only=True):
     """The body of an update check."""
 
     license_key: Annotated[LicenseKey | None, about("The license key.", "KEY-1")] = None
-    update_token: Annotated[Text | None, about("Or an update token.", None)] = None
-    fingerprint: Annotated[Fingerprint | None, about("The device.", "device-7f3a9c0e12b4")] = None
-    token: Annotated[Token | None, about("The device's place, by its `token`.", None)] = None
+    update_token: Annotated[Text | None, about("An update token, instead of a license key.", None)] = None
+    fingerprint: Annotated[Fingerprint | None, about("The device's fingerprint.", "device-7f3a9c0e12b4")] = (
+        None
+    )
+    token: Annotated[Token | None, about("The `token` of the device's activation.", None)] = None
     product: Annotated[
-        ProductName | None, about("The program's product, by `id` or `code`.", "photo-editor")
+        ProductName | None, about("The `id` or `code` of the program's product.", "photo-editor")
     ] = None
-    nonce: Annotated[Text | None, about("The answer has the same.", None)] = None
+    nonce: Annotated[Text | None, about("Returned unchanged in the answer.", None)] = None
 
 
 class ExplainQuery(Program, Query, kw_only=True):
     """The license, device and program for which a release is explained."""
 
-    license_id: Annotated[Id | None, about("The license; without one, for everyone.", 7)] = None
-    activation_id: Annotated[Id | None, about("One of its devices.", None)] = None
+    license_id: Annotated[
+        Id | None, about("The license; without one, the release is explained for everyone.", 7)
+    ] = None
+    activation_id: Annotated[Id | None, about("One of the license's activations.", None)] = None
 
 
 class OfferedRelease(Struct):
     """The release to install."""
 
-    version: Annotated[str, about("Its version.", "3.2.1")]
-    channel: Annotated[str, about("Its channel.", "stable")]
-    released_at: Annotated[datetime | None, about("When it was published.", _TIME)]
+    version: Annotated[str, about("The release's version.", "3.2.1")]
+    channel: Annotated[str, about("The release's channel.", "stable")]
+    released_at: Annotated[datetime | None, about("When the release was published.", _TIME)]
     notes: Annotated[str | None, about("What is new, as Markdown.", "Faster exports.")]
-    is_critical: Annotated[bool, about("Whether it is urgent.", False)]
+    is_critical: Annotated[bool, about("Whether the update is urgent.", False)]
 
 
 class OfferedFile(Struct):
     """The file of the release for the program's platform."""
 
-    name: Annotated[str, about("Its name.", "paint-3.2.1.msi")]
-    url: Annotated[str, about("Where it is, for at least 7 days.", "https://example.com/d/ae…/paint.msi")]
-    size: Annotated[int | None, about("Its bytes.", 104857600)]
-    sha256: Annotated[str | None, about("Of its bytes, in hex.", "9f86d081…")]
-    signature: Annotated[str | None, about("The vendor's signature of its bytes.", None)]
+    name: Annotated[str, about("The file's name.", "paint-3.2.1.msi")]
+    url: Annotated[
+        str, about("The file's URL, valid for at least 7 days.", "https://example.com/d/ae…/paint.msi")
+    ]
+    size: Annotated[int | None, about("The file's size in bytes.", 104857600)]
+    sha256: Annotated[str | None, about("The file's SHA-256, in hex.", "9f86d081…")]
+    signature: Annotated[str | None, about("The vendor's signature of the file.", None)]
 
 
 class NotCovered(Struct):
     """A newer release that the license does not cover."""
 
-    version: Annotated[str, about("Its version.", "4.0.0")]
-    released_at: Annotated[datetime | None, about("When it was published.", _TIME)]
-    renew_url: Annotated[str | None, about("Where the license is renewed.", None)]
+    version: Annotated[str, about("The release's version.", "4.0.0")]
+    released_at: Annotated[datetime | None, about("When the release was published.", _TIME)]
+    renew_url: Annotated[str | None, about("Where the customer can renew the license.", None)]
 
 
 class Update(Struct):
@@ -96,32 +108,33 @@ class Update(Struct):
     codes: Annotated[tuple[UpdateCode, ...], about("All findings.", ["update_available"])]
     release: Annotated[OfferedRelease | None, about("The newest release that the license covers.")]
     file: Annotated[
-        OfferedFile | None, about("Its file; null where the files are for platforms and none was named.")
+        OfferedFile | None,
+        about("The release's file; null if its files are for platforms and the call named none."),
     ]
-    not_covered: Annotated[NotCovered | None, about("The newest release that it does not cover.")]
-    checked_at: Annotated[datetime, about("When this was decided.", _TIME)]
-    next_check_at: Annotated[datetime | None, about("When to ask again.", _TIME)]
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    not_covered: Annotated[NotCovered | None, about("The newest release that the license does not cover.")]
+    checked_at: Annotated[datetime, about("When the server checked this.", _TIME)]
+    next_check_at: Annotated[datetime | None, about("When to check again.", _TIME)]
+    nonce: Annotated[str | None, about("The `nonce` of the call.", None)]
     notices: Annotated[
         tuple[AnsweredNotice, ...],
-        about("What is to be known about its version, the most severe first; at most 5.", []),
+        about("Notices about the program's version, the most severe first; at most 5.", []),
     ]
 
 
 class ExplainedRule(Struct):
     """One rule, with its result for the release."""
 
-    code: Annotated[UpdateCode, about("What a no means.", "newer_not_covered")]
-    passed: Annotated[bool, about("Its answer.", True)]
-    detail: Annotated[str, about("What it asks, or what is missing.", "The license covers it.")]
+    code: Annotated[UpdateCode, about("The code if the rule fails.", "newer_not_covered")]
+    passed: Annotated[bool, about("Whether the rule passes.", True)]
+    detail: Annotated[str, about("What the rule requires, or what is missing.", "The license covers it.")]
 
 
 class Explanation(Struct):
     """The result of every rule about a release, in the order in which they are checked."""
 
-    offered: Annotated[bool, about("Whether all pass.", True)]
-    code: Annotated[UpdateCode, about("That of the first no.", "update_available")]
-    rules: Annotated[list[ExplainedRule], about("All of them.")]
+    offered: Annotated[bool, about("Whether all rules pass.", True)]
+    code: Annotated[UpdateCode, about("The code of the first rule that fails.", "update_available")]
+    rules: Annotated[list[ExplainedRule], about("All rules.")]
 
 
 async def find_update(call: Call, body: CheckUpdate) -> Answer:
@@ -136,7 +149,7 @@ async def find_update(call: Call, body: CheckUpdate) -> Answer:
     the version, the SHA-256 and the `nonce`, so that an old build cannot be offered as a new one.
     """
     if body.license_key is body.update_token is body.product is None:
-        raise InvalidBody([FieldError("/license_key", "missing", "is missing, and so is update_token")])
+        raise InvalidBody([FieldError("/license_key", "missing", "is missing: send it or update_token")])
     query = CheckForUpdate(
         now=call.now,
         key=None if body.update_token is not None else body.license_key,
@@ -222,18 +235,24 @@ def _explain(rules: list[Verdict]) -> Explanation:
 class UpdateToken(Struct):
     """A token that can only check for updates of a license and download them."""
 
-    id: Annotated[Id, about("Its number.", 4)]
-    activation_id: Annotated[Id | None, about("The device that it is of; null is the license.", 90)]
-    prefix: Annotated[str, about("Its first characters.", "upd_mfrg")]
-    token: Annotated[str | None, about("The token; shown when it is made, and null later.", "upd_mfrggzdf…")]
-    created_at: Annotated[Time, about("When it was made.", _TIME)]
-    ends_at: Annotated[Time | None, about("When it ends; null is never.", None)]
+    id: Annotated[Id, about("The update token's ID.", 4)]
+    activation_id: Annotated[
+        Id | None, about("The activation that the token is for; null means the whole license.", 90)
+    ]
+    prefix: Annotated[str, about("The token's first characters.", "upd_mfrg")]
+    token: Annotated[
+        str | None, about("The token; shown when it is created, and null later.", "upd_mfrggzdf…")
+    ]
+    created_at: Annotated[Time, about("When the token was created.", _TIME)]
+    ends_at: Annotated[Time | None, about("When the token expires; null means never.", None)]
 
 
 class NewUpdateToken(Body):
     """The device that the token is for, if any."""
 
-    activation_id: Annotated[Id | None, about("One of the license's; null is the license.", None)] = None
+    activation_id: Annotated[
+        Id | None, about("One of the license's activations; null means the whole license.", None)
+    ] = None
 
 
 def _show_token(one: tokens.UpdateToken, text: str | None = None) -> UpdateToken:
@@ -259,7 +278,7 @@ async def create_update_token(call: Call, body: NewUpdateToken) -> Answer:
 async def list_update_tokens(call: Call) -> Answer:
     """List the update tokens of a license.
 
-    The oldest first, without their secrets.
+    Oldest first, without their secrets.
     """
     query = tokens.ListUpdateTokens(**call.named("license_id"), now=call.now)
     return await call.ask(query, lambda found: ok(Page(list(map(_show_token, found)), None)))

@@ -27,63 +27,78 @@ from keywright.http.v3.schemas import Page
 class Webhook(Struct):
     """A URL that is notified of events."""
 
-    id: Annotated[Id, about("Its ID.", 1)]
-    url: Annotated[str, about("Where deliveries are sent.", "https://crm.example/keywright")]
-    description: Annotated[str | None, about("What it is for.", "Our CRM")]
+    id: Annotated[Id, about("The webhook's ID.", 1)]
+    url: Annotated[str, about("The URL to which deliveries are sent.", "https://crm.example/keywright")]
+    description: Annotated[str | None, about("What the webhook is for.", "Our CRM")]
     events: Annotated[list[str], about(fields.TYPES, ["license.*"])]
-    product_id: Annotated[Id | None, about("The only product whose events it is notified of.", None)]
+    product_id: Annotated[Id | None, about("The only product whose events are delivered.", None)]
     payload: Annotated[Payload, about("How much a delivery contains.", "full")]
     is_enabled: Annotated[bool, about("Whether deliveries are sent.", True)]
     disabled_reason: Annotated[
         DisabledReason | None,
-        about("Why not: by hand, the receiver answered 410, or nothing was taken for five days.", None),
+        about(
+            "Why the webhook was disabled: by hand, the receiver answered 410, or it accepted nothing for "
+            "five days.",
+            None,
+        ),
     ]
-    failing_since: Annotated[Time | None, about("The first failure since the last delivery.", None)]
-    secret: Annotated[str | None, about("Shown once, when it is new; then null.", None)]
-    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
-    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+    failing_since: Annotated[
+        Time | None, about("When the first attempt since the last successful delivery failed.", None)
+    ]
+    secret: Annotated[
+        str | None,
+        about("The secret that signs deliveries; shown once when it is new, and null later.", None),
+    ]
+    created_at: Annotated[Time, about("When the webhook was created.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When the webhook was last changed.", "2026-11-22T08:54:00Z")]
 
 
 class Delivery(Struct):
     """The delivery of an event to a webhook."""
 
-    id: Annotated[Id, about("Its ID.", 9)]
-    message_id: Annotated[str, about("The header `webhook-id`, the same for every attempt.", "msg_1_4711")]
+    id: Annotated[Id, about("The webhook's ID.", 9)]
+    message_id: Annotated[
+        str, about("The header `webhook-id`, which is the same for every attempt.", "msg_1_4711")
+    ]
     event_id: Annotated[Id, about("The event.", 4711)]
     type: Annotated[str, about("The event's type.", "license.activated")]
-    license_id: Annotated[Id | None, about("The license, if it is about one.", 17)]
-    state: Annotated[State, about("`given_up`: it was refused for five days.", "delivered")]
-    attempts: Annotated[int, about("How often it was sent.", 1)]
-    next_attempt_at: Annotated[
-        Time | None, about("When it is sent next; null too where it waits for an earlier one.", None)
+    license_id: Annotated[Id | None, about("The license, if the event is about one.", 17)]
+    state: Annotated[
+        State, about("The state; `given_up` means that deliveries failed for five days.", "delivered")
     ]
-    last_attempt_at: Annotated[Time | None, about("When it was sent last.")]
-    status: Annotated[int | None, about("The status of the last answer.", 200)]
-    answer: Annotated[str | None, about("Its beginning, or why there was none.", "ok")]
-    duration_ms: Annotated[int | None, about("How long it took, in milliseconds.", 41)]
-    created_at: Annotated[Time, about("When it began to wait.")]
+    attempts: Annotated[int, about("How often the delivery was sent.", 1)]
+    next_attempt_at: Annotated[
+        Time | None,
+        about("When the next attempt is due; null also while an earlier delivery must be sent first.", None),
+    ]
+    last_attempt_at: Annotated[Time | None, about("When the last attempt was made.")]
+    status: Annotated[int | None, about("The HTTP status of the last answer.", 200)]
+    answer: Annotated[str | None, about("The beginning of the last answer, or why there was none.", "ok")]
+    duration_ms: Annotated[int | None, about("How long the last attempt took, in milliseconds.", 41)]
+    created_at: Annotated[Time, about("When the delivery was queued.")]
     request: Annotated[
-        dict[str, Any] | UnsetType, about("The body that an attempt would send now, of one delivery.")
+        dict[str, Any] | UnsetType,
+        about("The body that an attempt would send now; only for a single delivery."),
     ] = UNSET
 
 
 class NewSecret(Body):
     """The new secret of a webhook."""
 
-    secret: Annotated[fields.Secret | None, about("Without one, it is made.")] = None
+    secret: Annotated[fields.Secret | None, about("The new secret; without one, Keywright makes it.")] = None
 
 
 class Resend(Body):
     """The time from which events are sent again."""
 
-    since: Annotated[Time, about("All events from this moment on; of 30 days at most.")]
+    since: Annotated[Time, about("The time of the first event to send again; at most 30 days ago.")]
 
 
 class DeliveryQuery(ListQuery):
     """Filters and sort order of a list of deliveries."""
 
-    state: Annotated[State | None, about("Only those in this state.")] = None
-    license_id: Annotated[Id | None, about("Only those about this license.")] = None
+    state: Annotated[State | None, about("Only deliveries in this state.")] = None
+    license_id: Annotated[Id | None, about("Only deliveries about this license.")] = None
     sort: Literal["created_at", "-created_at"] = "-created_at"
 
 
@@ -148,7 +163,7 @@ async def resend_since(call: Call, body: Resend) -> Answer:
 async def list_deliveries(call: Call, query: DeliveryQuery) -> Answer:
     """List deliveries.
 
-    The newest first. Deliveries are kept for 30 days.
+    Newest first. Deliveries are kept for 30 days.
     """
     asked = commands.ListDeliveries(
         endpoint_id=call.path["webhook_id"],
@@ -193,11 +208,11 @@ _ONE = "/webhooks/{webhook_id}"
 _DELIVERIES = f"{_ONE}/deliveries"
 _OF_ALL: dict[str, Any] = {"needs_all_products": True}
 _TEXTS = Texts(
-    create="It is notified of events from now on; `secret` is shown in this answer alone. Deliveries follow "
+    create="Events are delivered from now on; `secret` is shown only in this answer. Deliveries follow "
     "[Standard Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, "
     "`webhook-signature`.",
-    get="One webhook, without its secret.",
-    delete="Its deliveries are deleted with it, including those that wait.",
+    get="Returns the webhook without its secret.",
+    delete="Also deletes its deliveries, including those that are waiting.",
 )
 
 ROUTES = (

@@ -69,7 +69,7 @@ class Account(Section):
         )
         request.change(change)
         return request.redirect(
-            "/account", _("Your password is changed. You are signed out everywhere else.")
+            "/account", _("Your password was changed. You are signed out everywhere else.")
         )
 
     @page("/email", methods=("POST",))
@@ -80,7 +80,7 @@ class Account(Section):
         if inputs.errors:
             return _render(request, inputs.errors)
         request.change(ChangeUser(context=request.context, user_id=request.user.id, email=email or ""))
-        return request.redirect("/account", _("Your e-mail address is saved."))
+        return request.redirect("/account", _("Your e-mail address was saved."))
 
     @page("/language", methods=("POST",))
     def change_language(self, request: PageRequest) -> Response:
@@ -90,7 +90,7 @@ class Account(Section):
             return _render(request, {"language": _("Choose one of these.")})
         request.change(ChangeUser(context=request.context, user_id=request.user.id, language=chosen))
         with speaking(languages.choose(chosen, request.accepted_languages)):
-            return request.redirect("/account", _("Your language is saved."))
+            return request.redirect("/account", _("Your language was saved."))
 
     @page("/sessions/end", methods=("POST",))
     def end_other_sessions(self, request: PageRequest) -> Response:
@@ -112,7 +112,7 @@ def _render(request: PageRequest, errors: dict[str, str]) -> Response:
         "account.html",
         errors=errors,
         languages=[
-            ("", _("As the browser asks for")),
+            ("", _("The browser's language")),
             *((one.code, one.name) for one in request.site.languages),
         ],
         role_text=ROLE_TEXTS[request.user.role],
@@ -191,7 +191,7 @@ class SecondFactors(Section):
         self._end_change(request)
         _replace_token(request, token)
         return request.redirect(
-            "/account", _("Your second factor is turned off. You are signed out everywhere else.")
+            "/account", _("Your second factor was turned off. You are signed out everywhere else.")
         )
 
     def _begin_change(self, request: PageRequest) -> dict[str, Any]:

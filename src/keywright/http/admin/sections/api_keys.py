@@ -25,8 +25,8 @@ PERMISSIONS: dict[Permissions, tuple[str, str]] = {
         N_("Read and change"),
         N_("Read and change licenses and policies: this is what a shop needs."),
     ),
-    Permissions.READ: (N_("Read"), N_("Read licenses and policies, and change nothing.")),
-    Permissions.WRITE: (N_("Change"), N_("Change licenses and policies, and read none.")),
+    Permissions.READ: (N_("Read"), N_("Read licenses and policies, but change nothing.")),
+    Permissions.WRITE: (N_("Change"), N_("Change licenses and policies, but read nothing.")),
     Permissions.CLIENT: (
         N_("Customers' programs"),
         N_("Activate, deactivate and validate only: this key may be part of a program that you ship."),
@@ -95,12 +95,12 @@ class ApiKeys(Section):
         api_key = _get(request, require_id(request.path_params["id"]))
         if request.is_post:
             request.change(RevokeApiKey(context=request.context, api_key_id=api_key.id))
-            return request.redirect("/api-keys", _("The API key %(name)s is revoked.", name=api_key.name))
+            return request.redirect("/api-keys", _("The API key %(name)s was revoked.", name=api_key.name))
         return request.confirm(
             _("Revoke the API key %(name)s?", name=api_key.name),
             [
                 _last_use_text(api_key),
-                _("Callers that use it are refused from then on. This cannot be undone; its licenses stay."),
+                _("Callers that use this key will be refused. Its licenses remain. This cannot be undone."),
             ],
             button=_("Revoke it"),
             back="/api-keys",
@@ -128,8 +128,8 @@ def _get(request: PageRequest, number: int) -> ApiKey:
 
 def _last_use_text(api_key: ApiKey) -> str:
     if api_key.last_used_at is None:
-        return _("It was never used.")
-    return _("It was last used on %(time)s.", time=write_moment(api_key.last_used_at))
+        return _("This key was never used.")
+    return _("This key was last used on %(time)s.", time=write_moment(api_key.last_used_at))
 
 
 def _curl_command(request: PageRequest, api_key: ApiKey, secrets: access.Secrets) -> str:

@@ -54,7 +54,7 @@ class PortalAndBrand(Section):
         if inputs.errors:
             return _render(request, inputs)
         request.change(SaveBrand(context=request.context, **values))
-        return request.redirect(self.path, _("Saved. The portal shows it within a few seconds."))
+        return request.redirect(self.path, _("Saved. The portal shows the changes within a few seconds."))
 
 
 def _render(request: PageRequest, inputs: Inputs) -> Response:

@@ -52,51 +52,54 @@ SHOPS = {
 }
 MODES = {Mode.LIVE: N_("Live sales"), Mode.TEST: N_("Test sales only")}
 STATES = {
-    EventState.WAITING: N_("waits for its turn"),
+    EventState.WAITING: N_("waiting"),
     EventState.UNMATCHED: N_("waits for a decision"),
     EventState.DONE: N_("handled"),
-    EventState.IGNORED: N_("changes nothing"),
+    EventState.IGNORED: N_("ignored"),
 }
 REASONS = {
-    Reason.UNREADABLE: N_("It is not as the shop documents it."),
-    Reason.NO_ADDRESS: N_("It names no e-mail address."),
-    Reason.BAD_ADDRESS: N_("Its e-mail address cannot be used."),
-    Reason.UNKNOWN_PRODUCT: N_("The mapping does not have the product."),
+    Reason.UNREADABLE: N_("The event does not have the format that the shop documents."),
+    Reason.NO_ADDRESS: N_("The event contains no e-mail address."),
+    Reason.BAD_ADDRESS: N_("The event's e-mail address cannot be used."),
+    Reason.UNKNOWN_PRODUCT: N_("The mapping does not contain the product."),
     Reason.UNUSABLE_POLICY: N_("The policy is archived or deleted."),
-    Reason.TOO_MANY: N_("It asks for too many licenses at once."),
-    Reason.NO_QUANTITY: N_("It has a line with a quantity below one."),
-    Reason.NO_LICENSE: N_("It names no license that it could renew or upgrade."),
-    Reason.UNKNOWN_ORDER: N_("The sale that it renews is not known."),
-    Reason.CHANGED_BY_HAND: N_("The license was changed by hand since."),
-    Reason.API_KEY_MISSING: N_("The connection needs a key of the shop's API."),
+    Reason.TOO_MANY: N_("The order asks for too many licenses at once."),
+    Reason.NO_QUANTITY: N_("The order has a line with a quantity below one."),
+    Reason.NO_LICENSE: N_("The order names no license to renew or upgrade."),
+    Reason.UNKNOWN_ORDER: N_("The sale to renew is unknown."),
+    Reason.CHANGED_BY_HAND: N_("The license has since been changed by hand."),
+    Reason.API_KEY_MISSING: N_("The connection needs a key for the shop's API."),
     Reason.SHOP_UNAVAILABLE: N_("The shop's API does not answer."),
-    Reason.SHOP_REFUSED: N_("The shop's API refused the question."),
-    Reason.FAILED: N_("An unexpected error; the server's log has more."),
-    Reason.FORGOTTEN: N_("It was deleted after the days that events are kept."),
+    Reason.SHOP_REFUSED: N_("The shop's API refused the request."),
+    Reason.FAILED: N_("An unexpected error; the server's log has the details."),
+    Reason.FORGOTTEN: N_("The event's content was deleted after its retention period."),
     Reason.NOT_NEEDED: N_("Events of this kind are not needed."),
-    Reason.OTHER_MODE: N_("A test, or a live event of a connection for tests."),
+    Reason.OTHER_MODE: N_("A test event, or a live event for a test connection."),
     Reason.NOT_LICENSED: N_("No license was sold with this order."),
-    Reason.ALREADY_REFUNDED: N_("The order is refunded already."),
-    Reason.LIMIT_TOO_HIGH: N_("It asks for more than a license can allow."),
+    Reason.ALREADY_REFUNDED: N_("The order was already refunded."),
+    Reason.LIMIT_TOO_HIGH: N_("The order asks for more than a license can allow."),
     Reason.SAME_MOMENT: N_("The shop reported two quantities at the same moment; the larger counts."),
     Reason.NO_PERIOD: N_(
-        "The shop has not reported how long it is paid for: is its event for that selected?"
+        "The shop has not reported how long the subscription is paid for. Check that it sends the event for "
+        "this."
     ),
-    Reason.PAID_NOT_HELD: N_("What is paid is not what is held."),
-    Reason.EXTERNAL_ID_TAKEN: N_("The external ID of the buyer stays as it is, or is another customer's."),
-    Reason.KEPT_BY_HAND: N_("A later expiry that was set by hand stays."),
-    Reason.ALREADY_SO: N_("The licenses are so already."),
-    Reason.OLDER: N_("A newer event of the shop counts."),
-    Reason.LISTED_BY_SUBSCRIPTION: N_("The subscription lists its lines itself."),
-    Reason.IN_GRACE: N_("A payment failed: the licenses are good to the end of what was paid, and grace."),
-    Reason.NO_PERIOD_PAID: N_("The payment is for no period."),
-    Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
+    Reason.PAID_NOT_HELD: N_("The customer pays for other licenses than those that exist."),
+    Reason.EXTERNAL_ID_TAKEN: N_("The buyer's external ID was not changed, or belongs to another customer."),
+    Reason.KEPT_BY_HAND: N_("A later expiry that was set by hand was kept."),
+    Reason.ALREADY_SO: N_("The licenses already have this state."),
+    Reason.OLDER: N_("A newer event from the shop takes precedence."),
+    Reason.LISTED_BY_SUBSCRIPTION: N_("The subscription's own event lists its lines."),
+    Reason.IN_GRACE: N_(
+        "A payment failed: the licenses stay valid until the end of the paid time and the grace."
+    ),
+    Reason.NO_PERIOD_PAID: N_("The payment covers no period."),
+    Reason.NOT_FOLLOWED: N_("Licenses are not changed by this."),
 }
-ON_CANCEL = {OnCancel.PAID_UNTIL: N_("with what was paid"), OnCancel.AT_ONCE: N_("at once")}
+ON_CANCEL = {OnCancel.PAID_UNTIL: N_("when the paid time ends"), OnCancel.AT_ONCE: N_("at once")}
 #: What the sale of a product does; if it makes licenses, also what a quantity means.
 QUANTITIES = {
-    QuantityRule.KEYS.value: N_("makes one license each"),
-    QuantityRule.DEVICES.value: N_("makes one with more devices"),
+    QuantityRule.KEYS.value: N_("makes one license per unit"),
+    QuantityRule.DEVICES.value: N_("makes one license with more devices"),
     Does.RENEW.value: N_("renews a license"),
     Does.UPGRADE.value: N_("upgrades a license"),
 }
@@ -194,7 +197,7 @@ class Connections(Section):
                 )
                 try:
                     request.change(command)
-                    message = _("The connection %(name)s is saved.", name=changes["name"])
+                    message = _("The connection %(name)s was saved.", name=changes["name"])
                     return request.redirect(f"/connections/{connection.id}", message)
                 except ConnectionFieldInvalid as error:
                     inputs.errors[error.field] = message_for(error).sentence
@@ -217,11 +220,11 @@ class Connections(Section):
         if request.is_post:
             request.change(RemoveConnection(context=request.context, connection_id=connection.id))
             return request.redirect(
-                "/connections", _("The connection %(name)s is removed.", name=connection.name)
+                "/connections", _("The connection %(name)s was removed.", name=connection.name)
             )
         return request.confirm(
             _("Remove the connection %(name)s?", name=connection.name),
-            [_("What the shop sends from then on is refused. The licenses that it sold stay.")],
+            [_("Events from this shop will be refused. The licenses that it sold remain.")],
             button=_("Remove"),
             back=f"/connections/{connection.id}",
         )
@@ -233,7 +236,7 @@ class Connections(Section):
         taken = request.change(
             TakeOverSales(context=request.context, connection_id=number, removed_id=removed or 0)
         )
-        message = ngettext("%(num)s license is taken over.", "%(num)s licenses are taken over.", taken)
+        message = ngettext("%(num)s license was taken over.", "%(num)s licenses were taken over.", taken)
         return request.redirect(f"/connections/{number}", message)
 
     @page("/{id:number}/events/{event:number}/retry", methods=("POST",), right=Right.CHANGE)
@@ -244,7 +247,7 @@ class Connections(Section):
         command = TryAgain(context=request.context, connection_id=number, event_id=event, overwrite=is_forced)
         request.change(command)
         back = "/connections" if request.form.get("from", "") == "list" else f"/connections/{number}"
-        return request.redirect(back, _("It is tried again in a moment."))
+        return request.redirect(back, _("The event will be tried again in a moment."))
 
 
 def parse_state(text: str) -> EventState | None:

@@ -41,14 +41,14 @@ class Customers(CrudSection):
     group = N_("Licensing")
     noun, records = CUSTOMER, CUSTOMERS
     new_title, edit_title = N_("New customer"), N_("Edit customer %(number)s")
-    created = N_("The customer is created.")
-    saved = N_("The customer %(number)s is saved.")
-    deleted = N_("The customer %(number)s is deleted.")
+    created = N_("The customer was created.")
+    saved = N_("Customer %(number)s was saved.")
+    deleted = N_("Customer %(number)s was deleted.")
     undone = N_("Undone: the customer is as before.")
     question = N_("Delete the customer %(name)s?")
     warnings = (
         N_("Only a customer without licenses can be deleted."),
-        N_("To erase the data of one who has some, press Erase on the customer's page."),
+        N_("To erase the data of a customer with licenses, press Erase on the customer's page."),
     )
 
     @page("")
@@ -74,7 +74,7 @@ class Customers(CrudSection):
         except Refusal as refusal:
             return request.redirect(back, message_for(refusal).sentence, is_error=True)
         undo = f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
-        return request.redirect(back, _("The device is free."), undo)
+        return request.redirect(back, _("The device was freed."), undo)
 
     @page("/{id:number}/erase", methods=("GET", "POST"), right=Right.ADMINISTER)
     def erase(self, request: PageRequest) -> Response:
@@ -83,8 +83,11 @@ class Customers(CrudSection):
         back = f"/customers/{one.id}"
         if not request.is_post:
             sentences = [
-                _("Name, e-mail address and notes go, and addresses and names of their devices."),
-                _("Licenses, keys and counts stay, and programs keep working. There is no way back."),
+                _(
+                    "This erases the name, e-mail address and notes, and the addresses and names of the "
+                    "devices."
+                ),
+                _("Licenses, keys and counts remain, and programs keep working. This cannot be undone."),
             ]
             title = _("Erase the data of %(name)s?", name=self.name_of(one))
             return request.confirm(title, sentences, button=_("Erase"), back=back)
@@ -94,7 +97,7 @@ class Customers(CrudSection):
             request.change,
             command,
         )
-        return request.redirect(back, _("All that identified the customer is erased."))
+        return request.redirect(back, _("All data that identified the customer was erased."))
 
     @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
     def make_portal_link(self, request: PageRequest) -> Response:

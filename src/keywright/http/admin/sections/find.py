@@ -86,7 +86,7 @@ def _find_licenses(tx: ReadTransaction, asked: Asked) -> Group:
     found = matches.find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
     names = find_names(tx, found.items)
     hits = [_license_hit(one, names, _(license_state(one, asked.now))) for one in found.items]
-    too_many = _("Too many keys begin or end like this to search all of them. Type the whole key.")
+    too_many = _("Too many keys begin or end like this. Type the whole key.")
     return Group(hits, found.after, too_many if found.is_incomplete else "")
 
 
@@ -201,7 +201,7 @@ def _numbered(kind: str, number: int) -> str:
 
 
 def _group_of(found: Matches[NameMatch] | Matches[Activation], hits: list[Hit]) -> Group:
-    slow = _("There may be more. Type more words, or continue the search.")
+    slow = _("There may be more results. Type more words, or continue the search.")
     return Group(hits, found.after, slow if found.is_incomplete else "")
 
 

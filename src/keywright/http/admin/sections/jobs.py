@@ -129,7 +129,7 @@ class Jobs(Section):
         """Cancel a job."""
         number = require_id(request.path_params["id"])
         job: Job = request.change(CancelJob(context=request.context, job_id=number))
-        return request.redirect(f"/jobs/{job.id}", _("The job is canceled. Its changes so far remain."))
+        return request.redirect(f"/jobs/{job.id}", _("The job was canceled. Its changes so far remain."))
 
     @page("/{id:number}/take-back", methods=("POST",), right=Right.CHANGE)
     def take_back(self, request: PageRequest) -> Response:

@@ -116,7 +116,7 @@ class Mails(Section):
         request.change(mail_model.SendAgain(context=request.context, mail_id=number))
         customer_id = parse_number(request.form.get("customer", ""))
         back = self.path if customer_id is None else f"/customers/{customer_id}"
-        return request.redirect(back, _("The mail is queued again."))
+        return request.redirect(back, _("The mail was queued again."))
 
     @page("/held", methods=("POST",), right=Right.ADMINISTER)
     def decide_held(self, request: PageRequest) -> Response:
@@ -128,9 +128,9 @@ class Mails(Section):
             if step.is_complete:
                 break
         if is_sent:
-            text = ngettext("%(num)s mail is queued.", "%(num)s mails are queued.", decided)
+            text = ngettext("%(num)s mail was queued.", "%(num)s mails were queued.", decided)
         else:
-            text = ngettext("%(num)s mail is dropped.", "%(num)s mails are dropped.", decided)
+            text = ngettext("%(num)s mail was dropped.", "%(num)s mails were dropped.", decided)
         return request.redirect(self.path, text)
 
 
@@ -198,7 +198,7 @@ class MailTemplates(Section):
             if composed is not None and request.form.get("do") != "preview":
                 save = mail_model.SaveTemplate(context=request.context, **place._asdict(), **source._asdict())
                 request.change(save)
-                return request.redirect(place.path, _("The template is saved."))
+                return request.redirect(place.path, _("The template was saved."))
         else:
             composed = self._compose(request, place, source, errors)
         return request.render(
@@ -231,7 +231,7 @@ class MailTemplates(Section):
         )
         request.change(sample)
         if self.site.settings.smtp_server is None:
-            return request.redirect(place.path, _("The test mail waits: there is no mail server."))
+            return request.redirect(place.path, _("The test mail is waiting: there is no mail server."))
         return request.redirect(place.path, _("The test mail is on its way."))
 
     @page("/{name}/delete", methods=("POST",))

@@ -58,12 +58,12 @@ class Notices(CrudSection):
     in_menu = False
     noun, records = NOTICE, NOTICES
     new_title, edit_title = N_("New notice"), N_("Edit %(name)s")
-    created = N_("The notice is drafted. Publish it when it is right.")
-    saved = N_("The notice is saved.")
-    deleted = N_("The notice is deleted.")
+    created = N_("The notice was saved as a draft. Publish it when it is ready.")
+    saved = N_("The notice was saved.")
+    deleted = N_("The notice was deleted.")
     undone = N_("Undone: the notice is as before.")
     question = N_("Delete the notice %(name)s?")
-    warnings = (N_("Only a notice of which nobody was notified can be deleted."),)
+    warnings = (N_("Only a notice that was never mailed to a customer can be deleted."),)
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
@@ -107,13 +107,15 @@ class Notices(CrudSection):
     @page("/{id:number}/publish", methods=("GET", "POST"), right=Right.CHANGE)
     def publish(self, request: PageRequest) -> Response:
         """Publish a notice."""
-        sentences = [_("Within seconds, the answers to programs of an affected version have it.")]
+        sentences = [_("Within seconds, answers to programs with an affected version contain the notice.")]
         return self._set_state(request, NoticeState.PUBLISHED, sentences)
 
     @page("/{id:number}/withdraw", methods=("GET", "POST"), right=Right.CHANGE)
     def withdraw(self, request: PageRequest) -> Response:
         """Withdraw a notice."""
-        sentences = [_("It is in no answer any more, and mails about it that wait are not sent.")]
+        sentences = [
+            _("Answers no longer contain the notice, and mails about it that are still waiting are not sent.")
+        ]
         return self._set_state(request, NoticeState.WITHDRAWN, sentences)
 
     def _set_state(self, request: PageRequest, state: NoticeState, sentences: list[str]) -> Response:
@@ -121,7 +123,7 @@ class Notices(CrudSection):
         back, is_publishing = f"{self.path}/{one.id}", state is NoticeState.PUBLISHED
         if request.is_post:
             request.change(SetNoticeState(context=request.context, notice_id=one.id, state=state))
-            done = _("The notice is published.") if is_publishing else _("The notice is withdrawn.")
+            done = _("The notice was published.") if is_publishing else _("The notice was withdrawn.")
             return request.redirect(back, done)
         name, button = one.title, _("Publish") if is_publishing else _("Withdraw")
         question = _("Publish %(name)s?", name=name) if is_publishing else _("Withdraw %(name)s?", name=name)
@@ -138,7 +140,7 @@ class Notices(CrudSection):
             try:
                 return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}"))
             except InvalidNotice:
-                error = _("Only a notice that is published is mailed.")
+                error = _("Only a published notice can be mailed.")
                 return request.redirect(f"{self.path}/{one.id}", error, is_error=True)
         titles = request.ask(lambda tx: find_titles(tx, found.customer_ids))
         return request.confirm(
@@ -197,8 +199,8 @@ def _describe(found: Preview, names: list[str]) -> list[str]:
             found.customers,
         ),
         ngettext(
-            "%(num)s of them gets a mail now, in their language.",
-            "%(num)s of them get a mail now, in their language.",
+            "%(num)s of them will get a mail, in their language.",
+            "%(num)s of them will get a mail, each in their language.",
             found.to_notify,
         ),
     ]
@@ -206,7 +208,7 @@ def _describe(found: Preview, names: list[str]) -> list[str]:
         more = "" if found.to_notify <= len(names) else " …"
         sentences.append(", ".join(names) + more)
     if found.notified:
-        sentences.append(_("Notified before: %(num)s.", num=found.notified))
+        sentences.append(_("Already notified: %(num)s.", num=found.notified))
     if found.unreachable:
         sentences.append(_("Without an e-mail address, not reachable: %(num)s.", num=found.unreachable))
     if found.licenses_without_customer:

@@ -111,7 +111,7 @@ class Policies(Section):
             is_weak_allowed=form.is_weak_allowed,
             **form.values,
         )
-        redirect = Redirect("/policies", _("The policy %(name)s is created.", name=command.name))
+        redirect = Redirect("/policies", _("The policy %(name)s was created.", name=command.name))
         return change_once(request, command, lambda _policy: redirect)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
@@ -124,7 +124,7 @@ class Policies(Section):
         changes = {name: value for name, value in form.values.items() if value != getattr(policy, name)}
         terms = terms_form.terms_patch(policy.terms, form.terms)
         if not changes and not terms:
-            return request.redirect("/policies", _("The policy %(name)s is unchanged.", name=policy.name))
+            return request.redirect("/policies", _("The policy %(name)s was not changed.", name=policy.name))
         change = policy_model.UpdatePolicy(
             context=request.context,
             policy_id=policy.id,
@@ -135,7 +135,7 @@ class Policies(Section):
         request.change(change)
         after = fields_of(replace(policy, **form.values, terms=form.terms))
         undo = undo_form(request, f"/policies/{policy.id}", fields_of(policy), after)
-        message = _("The policy %(name)s is changed.", name=form.values["name"])
+        message = _("The policy %(name)s was changed.", name=form.values["name"])
         return request.redirect("/policies", message, undo)
 
     @page("/preview", methods=("POST",), right=Right.ADMINISTER)
@@ -150,13 +150,15 @@ class Policies(Section):
         undo = undo_form(request, f"/policies/{policy.id}", fields_of(policy), None)
         if request.is_post:
             request.change(policy_model.DeletePolicy(context=request.context, policy_id=policy.id))
-            return request.redirect("/policies", _("The policy %(name)s is deleted.", name=policy.name), undo)
+            return request.redirect(
+                "/policies", _("The policy %(name)s was deleted.", name=policy.name), undo
+            )
         return request.confirm(
             _("Delete the policy %(name)s?", name=policy.name),
             [
-                _("Licenses that it has made stay valid."),
-                _("A job that still uses it will fail."),
-                _("To let it make no more licenses, archive it instead."),
+                _("Licenses made from this policy stay valid."),
+                _("Jobs that still use this policy will fail."),
+                _("To stop the policy from making licenses, archive it instead."),
                 explain_undo(undo),
             ],
             button=_("Delete"),
@@ -220,7 +222,7 @@ def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
     before = fields_of(policy)
     undo = undo_form(request, f"/policies/{policy.id}", before, before | {"is_archived": is_archived})
     if is_archived:
-        message = _("The policy %(name)s is archived: it makes no more licenses.", name=policy.name)
+        message = _("The policy %(name)s was archived: it makes no more licenses.", name=policy.name)
     else:
         message = _("The policy %(name)s is in use again.", name=policy.name)
     return request.redirect("/policies", message, undo)

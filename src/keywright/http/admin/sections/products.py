@@ -43,12 +43,12 @@ class Products(CrudSection):
     group = N_("Licensing")
     noun, records = PRODUCT, PRODUCTS
     new_title, edit_title = N_("New product"), N_("Edit %(name)s")
-    created = N_("The product %(name)s is created.")
-    saved = N_("The product %(name)s is saved.")
-    deleted = N_("The product %(name)s is deleted.")
+    created = N_("The product %(name)s was created.")
+    saved = N_("The product %(name)s was saved.")
+    deleted = N_("The product %(name)s was deleted.")
     undone = N_("Undone: the product is as before.")
     question = N_("Delete the product %(name)s?")
-    warnings = (N_("Only a product that no license and no policy names can be deleted."),)
+    warnings = (N_("Only a product without licenses and policies can be deleted."),)
     fixed = "code"
 
     @page("")
@@ -100,7 +100,7 @@ class Products(CrudSection):
             request.change(UpdateRelease(context=request.context, id=release.id, fields=fields))
         except (ValueError, InvalidRelease):
             least = release.rollout.percent if release.rank is not None else 0
-            sentence = _("A rollout only grows: type a number from %(least)s to 100.", least=least)
+            sentence = _("A rollout can only grow: type a number from %(least)s to 100.", least=least)
             return request.redirect(back, sentence, is_error=True)
         return request.redirect(back, _("The rollout is %(percent)s %%.", percent=rollout.percent))
 
@@ -117,10 +117,12 @@ class Products(CrudSection):
                 )
             except ReleaseNotReady as refusal:
                 return request.redirect(back, message_for(refusal).sentence, is_error=True)
-            return request.redirect(back, _("The release %(version)s is published.", version=release.version))
+            return request.redirect(
+                back, _("The release %(version)s was published.", version=release.version)
+            )
         sentences = [
-            _("Licenses that cover it are offered it from now on, as far as its rollout reaches."),
-            _("Its files, version and channel stay as they are from then on."),
+            _("From now on, the release is offered to licenses that cover it, within its rollout."),
+            _("After that, its files, version and channel cannot be changed."),
         ]
         question = _("Publish release %(version)s?", version=release.version)
         return request.confirm(question, sentences, button=_("Publish"), back=back, is_danger=False)
@@ -139,10 +141,10 @@ class Products(CrudSection):
         release, back = self._get_release(request)
         if request.is_post:
             request.change(YankRelease(context=request.context, release_id=release.id))
-            return request.redirect(back, _("The release %(version)s is yanked.", version=release.version))
+            return request.redirect(back, _("The release %(version)s was yanked.", version=release.version))
         sentences = [
-            _("It is offered no more, and its downloads end."),
-            _("Programs that have it stay as they are: only a higher version heals them."),
+            _("The release is no longer offered, and can no longer be downloaded."),
+            _("Programs that have it stay as they are: only a higher version can fix them."),
         ]
         question = _("Yank release %(version)s?", version=release.version)
         return request.confirm(question, sentences, button=_("Yank"), back=back)

@@ -28,7 +28,7 @@ from keywright.maintenance.tasks import SaveSettings
 _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "address": (N_("Address and time"), ("public_url", "time_zone", "customer_link", "security_contact")),
     "mail": (N_("Mails"), ("mail_from", "mail_language", "keep_mails_days")),
-    "sign-in": (N_("Sign-in of users"), ("session_hours", "session_idle_minutes", "require_second_factor")),
+    "sign-in": (N_("User sign-in"), ("session_hours", "session_idle_minutes", "require_second_factor")),
     "company": (
         N_("Sign-in with your company's accounts"),
         (
@@ -45,9 +45,9 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "portal": (N_("Portal"), ("portal",)),
     "backups": (N_("Backups"), ("backup_daily_at", "backup_keep")),
-    "notices": (N_("Notices of expiries"), ("expiry_notice_days", "expiry_mails")),
+    "notices": (N_("Expiry notices"), ("expiry_notice_days", "expiry_mails")),
     "retention": (
-        N_("How long data is kept"),
+        N_("Data retention"),
         (
             "keep_deleted_days",
             "keep_events_days",
@@ -109,7 +109,9 @@ class SettingsPages(Section):
             texts |= _read_mail_server(request.form, settings, errors)
             if find_wrong({"smtp_url": texts["smtp_url"] or "smtp://localhost"}):
                 texts["smtp_url"] = None
-                errors["smtp_host"] = _("It must be a server such as smtp.example.com; its port is a number.")
+                errors["smtp_host"] = _(
+                    "It must be a server such as smtp.example.com, with a number as the port."
+                )
         changes = {name: _to_stored(name, text, errors) for name, text in texts.items()}
         if group in _CHECKED_TOGETHER:
             _CHECKED_TOGETHER[group](request, stored | changes, errors)
@@ -121,7 +123,9 @@ class SettingsPages(Section):
         apply(settings, request.ask(list_stored))
         if "test" in request.form:
             return self._send_test_mail(request, request.form.get("to", ""))
-        return request.redirect(f"/settings#{group}", _("Saved. Every server has it within seconds."))
+        return request.redirect(
+            f"/settings#{group}", _("Saved. Every server uses the new settings within seconds.")
+        )
 
     def _send_test_mail(self, request: PageRequest, address: str) -> Response:
         settings = self.site.settings

@@ -48,7 +48,7 @@ _PAUSE = 0.1
 #: The addresses to which a sign-in may redirect: pages below /admin. Dots in the path could lead elsewhere.
 _OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = N_("The name or the password is wrong.")
-_TOO_LATE = N_("That took too long, or your password was changed meanwhile. Sign in again.")
+_TOO_LATE = N_("That took too long, or your password has been changed. Sign in again.")
 _SESSION_OVER = N_("Your session has expired, so nothing was changed. Sign in, and send the form again.")
 _KEPT = N_("Your session has ended. Sign in; what you have typed is kept.")
 
@@ -155,7 +155,9 @@ class SignIn(Section):
             return company.send_to_provider(request, self._provider, provider, target, kept)
         except oidc.NotBelieved as problem:
             company.log.warning("the company's provider cannot be used: %s", problem)
-            error = _("The company's sign-in cannot be reached. Try again, or sign in with a password.")
+            error = _(
+                "Your company's sign-in service cannot be reached. Try again, or sign in with a password."
+            )
             return _render_form(request, target, error=error, status=503)
 
     @page(company.CALLBACK, right=PUBLIC, asks_provider=True)
@@ -380,7 +382,7 @@ class Invitation(Section):
                     password_hash=hash_password(request, password),
                 )
                 request.change(command)
-                return request.redirect("/sign-in", _("The password is set. Sign in with it."))
+                return request.redirect("/sign-in", _("The password was set. Sign in with it."))
         request.browser.ensure_token()
         return request.render(
             "invitation.html", token=token, invited=user, errors=errors, min_length=MIN_PASSWORD_LENGTH

@@ -54,8 +54,11 @@ class SigningKeys(Section):
         return request.confirm(
             _("Make a new signing key?"),
             [
-                _("It signs from the next answer on. What older keys have signed stays good until it ends."),
-                _("Programs that know an older key find the new one by themselves."),
+                _(
+                    "The new key signs all answers from now on. What older keys have signed stays valid "
+                    "until it expires."
+                ),
+                _("Programs that know an older key find the new one automatically."),
             ],
             button=_("Make a new key"),
             back=self.path,
@@ -70,7 +73,7 @@ class SigningKeys(Section):
             product_id = inputs.read("product_id", number_parser(request, NameKind.PRODUCT))
             ends_at = inputs.read("ends_at", partial(parse_last_day, zone=zone))
             if ends_at is not None and ends_at <= request.now:
-                inputs.errors["ends_at"] = _("This day is over.")
+                inputs.errors["ends_at"] = _("This day is in the past.")
             if not inputs.errors:
                 order = MakeFiles(
                     alg=request.site.settings.signature_alg,
@@ -95,7 +98,7 @@ class SigningKeys(Section):
             raise UnknownSigningKey(str(number))
         if request.is_post:
             request.change(WithdrawSigningKey(context=request.context, kid=kid))
-            return request.redirect(self.path, _("The key is withdrawn."))
+            return request.redirect(self.path, _("The key was withdrawn."))
         return request.confirm(
             _("Withdraw the key %(kid)s?", kid=f"{kid[:12]}…"),
             [
@@ -123,7 +126,7 @@ def _start_files(request: PageRequest, order: MakeFiles) -> Response:
             found.customers_with_address,
         ),
         _("Licenses whose terms allow no license file get none; the job counts them."),
-        _("The files cannot be called back: they stay good also for a license that you disable later."),
+        _("The files cannot be revoked: they stay valid even if you disable their license later."),
     ]
     if found.without_customer:
         sentences.insert(3, _("Licenses without a customer: %(num)s.", num=found.without_customer))

@@ -35,7 +35,7 @@ from keywright.search import projector
 _BACKUP, _EXAMINATION = "backup", "examination"
 #: The rate of calls is measured over this many seconds, if the page was shown before.
 _RATE_PERIOD = 60.0
-_BUSY = N_("A backup or an examination is running already. Wait until it ends, then try again.")
+_BUSY = N_("A backup or a check is already running. Wait until it ends, then try again.")
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class System(Section):
     def believe_clock(self, request: PageRequest) -> Response:
         """Confirm that the clock is right, so that servers trust it."""
         request.change(BelieveClock(context=request.context, is_confirmed=True))
-        return request.redirect("/system", _("The server believes its clock in a moment."))
+        return request.redirect("/system", _("The server will trust its clock in a moment."))
 
     @page("/backup", methods=("POST",))
     def back_up(self, request: PageRequest) -> Response:
@@ -121,7 +121,7 @@ class System(Section):
             _BACKUP,
             ("backup", str(file)),
             on_end,
-            _("A backup is being made. You may leave this page meanwhile."),
+            _("A backup is being made. You may leave this page."),
         )
 
     @page("/examine", methods=("POST",))
@@ -133,7 +133,7 @@ class System(Section):
             _EXAMINATION,
             ("doctor",),
             on_end,
-            _("The database is being examined. You may leave this page meanwhile."),
+            _("The database is being checked. You may leave this page."),
         )
 
     @page("/backups/{name:str}/fetch", methods=("POST",))
@@ -161,7 +161,7 @@ class System(Section):
             except OSError as problem:
                 request.change(RecordEvent(context=request.context, name="backup.kept", details=details))
                 return _refuse(request, _("The backup %(name)s cannot be deleted", name=path.name), problem)
-            return request.redirect("/system", _("The backup %(name)s is deleted.", name=path.name))
+            return request.redirect("/system", _("The backup %(name)s was deleted.", name=path.name))
         return request.confirm(
             _("Delete the backup %(name)s?", name=path.name),
             [_("This cannot be undone. Copies elsewhere are not affected.")],
@@ -252,7 +252,7 @@ _OUTCOMES = {
 def _without_file_name(line: str) -> str:
     """A line of `keywright backup` without the file name, which the page already shows."""
     _file, found, rest = line.partition(" as it was at ")
-    return _("It holds everything as it was at %(time)s", time=rest) if found else line
+    return _("The backup contains everything as it was at %(time)s", time=rest) if found else line
 
 
 def _record(runner: Runner, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:

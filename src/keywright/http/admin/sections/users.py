@@ -94,7 +94,7 @@ class Users(Section):
                 context=request.context, user_id=user.id, password_hash=hash_password(request, password)
             )
         )
-        message = _("%(name)s has a new password, and is signed out everywhere.", name=user.name)
+        message = _("%(name)s has a new password, and was signed out everywhere.", name=user.name)
         return _redirect(request, user, message)
 
     @page("/{id:number}/second-factor/off", methods=("GET", "POST"))
@@ -102,18 +102,21 @@ class Users(Section):
         """Turn off the second factor of a user who has lost the app."""
         user = _get(request)
         if user.id == request.user.id:
-            sentence = _("Turn it off under “My account”: that takes the password and a code.")
+            sentence = _("Turn it off under “My account”, with your password and a code.")
             return request.message_page(Message(403, _("This is your own second factor"), sentence))
         if request.is_post:
             request.change(DisableSecondFactor(context=request.context, user_id=user.id))
-            message = _("The second factor of %(name)s is turned off.", name=user.name)
+            message = _("The second factor of %(name)s was turned off.", name=user.name)
             return _redirect(request, user, message)
         sentences = [
             _(
-                "The password alone is enough then, until another second factor is set up. "
-                "Every session of this user ends at once."
+                "After that, the password alone is enough until another second factor is set up. Every "
+                "session of this user ends at once."
             ),
-            _("Make sure that the user asks for this: a person who has learned the password could ask, too."),
+            _(
+                "Make sure that the request comes from the user: a person who has learned the password "
+                "could ask, too."
+            ),
         ]
         title = _("Turn off the second factor of %(name)s?", name=user.name)
         return request.confirm(title, sentences, button=_("Turn it off"), back=f"/users/{user.id}")
@@ -124,7 +127,7 @@ class Users(Section):
         user = _get(request)
         if request.is_post:
             request.change(ChangeUser(context=request.context, user_id=user.id, is_disabled=True))
-            message = _("%(name)s is disabled, and signed out everywhere.", name=user.name)
+            message = _("%(name)s was disabled and signed out everywhere.", name=user.name)
             return _redirect(request, user, message)
         sentences = [_("Every session ends at once. The events of this user are kept.")]
         if user.id == request.user.id:
@@ -149,9 +152,9 @@ class Users(Section):
             if session.token_hash != request.session.token_hash:
                 request.change(EndSession(context=request.context, token_hash=session.token_hash))
         if user.id == request.user.id:
-            message = _("%(name)s is signed out everywhere else.", name=user.name)
+            message = _("%(name)s was signed out everywhere else.", name=user.name)
         else:
-            message = _("%(name)s is signed out everywhere.", name=user.name)
+            message = _("%(name)s was signed out everywhere.", name=user.name)
         return _redirect(request, user, message)
 
 

@@ -44,13 +44,13 @@ from keywright.provisioning.store import names_of
 PAYLOADS: dict[Payload, tuple[str, str]] = {
     Payload.FULL: (
         N_("Everything"),
-        N_("What happened with its details, and the license with its key masked."),
+        N_("The event with its details, and the license with its key masked."),
     ),
     Payload.WITH_EMAIL: (
         N_("Everything, with addresses"),
         N_("The same, with the customer's name and e-mail address."),
     ),
-    Payload.THIN: (N_("IDs alone"), N_("What happened, and the IDs of its subjects.")),
+    Payload.THIN: (N_("Only IDs"), N_("The event, with only the IDs of its subjects.")),
 }
 STATES = {
     State.WAITING: (N_("Waiting"), "warn"),
@@ -58,7 +58,7 @@ STATES = {
     State.GIVEN_UP: (N_("Given up"), "bad"),
 }
 REASONS = {
-    "by_hand": N_("It was disabled by hand."),
+    "by_hand": N_("The webhook was disabled by hand."),
     "gone": N_("The receiver answered 410 (Gone)."),
     "failing": N_("The receiver accepted nothing for five days."),
 }
@@ -133,7 +133,7 @@ class Webhooks(Section):
                     context=request.context, id=endpoint.id, fields=WebhookFields(**fields)
                 )
                 request.change(change)
-                return request.redirect(_path(endpoint), _("The webhook is changed."))
+                return request.redirect(_path(endpoint), _("The webhook was changed."))
         form = dict(request.form) if request.is_post else _form_of(request, endpoint)
         return _render_form(request, inputs, form, endpoint)
 
@@ -148,7 +148,7 @@ class Webhooks(Section):
             )
         )
         message = (
-            _("The webhook continues where it stopped.") if is_enabled else _("The webhook is disabled.")
+            _("The webhook continues where it stopped.") if is_enabled else _("The webhook was disabled.")
         )
         return request.redirect(_path(endpoint), message)
 
@@ -158,7 +158,8 @@ class Webhooks(Section):
         endpoint = _get(request)
         request.change(SendTest(context=request.context, endpoint_id=endpoint.id))
         return request.redirect(
-            _path(endpoint), _unless_disabled(endpoint, _("A test is on its way: reload this page."))
+            _path(endpoint),
+            _unless_disabled(endpoint, _("A test was queued: reload this page to see its result.")),
         )
 
     @page("/{id:number}/rotate", methods=("GET", "POST"))
@@ -170,7 +171,12 @@ class Webhooks(Section):
             return _show_secret(request, request.change(command))
         return request.confirm(
             _("Make a new secret?"),
-            [_("For 24 hours, deliveries are signed with both, so that the receiver can change.")],
+            [
+                _(
+                    "For 24 hours, deliveries are signed with both secrets, so that you can update the "
+                    "receiver."
+                )
+            ],
             button=_("Make a new secret"),
             back=_path(endpoint),
             is_danger=False,
@@ -185,7 +191,7 @@ class Webhooks(Section):
             return request.redirect(_path(endpoint), _("Choose a day."), is_error=True)
         command = ResendSince(context=request.context, endpoint_id=endpoint.id, since=since)
         request.change(command)
-        message = _("The events since then are sent again, in their order.")
+        message = _("The events since then are sent again, in their original order.")
         return request.redirect(_path(endpoint), _unless_disabled(endpoint, message))
 
     @page("/{id:number}/delete", methods=("GET", "POST"))
@@ -194,10 +200,10 @@ class Webhooks(Section):
         endpoint = _get(request)
         if request.is_post:
             request.change(DeleteEndpoint(context=request.context, id=endpoint.id))
-            return request.redirect(self.path, _("The webhook is deleted."))
+            return request.redirect(self.path, _("The webhook was deleted."))
         return request.confirm(
             _("Delete this webhook?"),
-            [endpoint.url, _("Its deliveries are deleted with it, including those that wait.")],
+            [endpoint.url, _("Its deliveries are deleted with it, including those that are waiting.")],
             button=_("Delete it"),
             back=_path(endpoint),
         )
@@ -226,7 +232,7 @@ class Webhooks(Section):
         endpoint, number = _get(request), require_id(request.path_params["delivery"])
         command = ResendDelivery(context=request.context, endpoint_id=endpoint.id, delivery_id=number)
         request.change(command)
-        message = _unless_disabled(endpoint, _("It is sent again now."))
+        message = _unless_disabled(endpoint, _("The delivery is being sent again."))
         return request.redirect(f"{_path(endpoint)}/deliveries/{number}", message)
 
 

@@ -43,7 +43,7 @@ from keywright.provisioning.policies import store as policy_store
 from keywright.search.license_pages import LicenseDetails
 
 _UNCHANGED = N_("Nothing was changed.")
-_PLACES_CHANGED = N_("Its activations have changed meanwhile. Please check again.")
+_PLACES_CHANGED = N_("The activations have just changed. Please check again.")
 
 
 class Changes:
@@ -62,7 +62,7 @@ class Changes:
         if not errors:
             changes = forms.changes_of(values, changed)
             try:
-                return _update(request, license, changes, _("The license is changed."))
+                return _update(request, license, changes, _("The license was changed."))
             except LicenseKeyTaken as refusal:
                 errors["key"] = message_for(refusal).sentence
         return _render_form(request, texts, errors, license)
@@ -109,8 +109,8 @@ class Changes:
     def disable(self, request: PageRequest) -> Response:
         """Disable a license."""
         message = _(
-            "The license is disabled: it can no longer be activated. Programs that look at its status "
-            "notice it at their next validation."
+            "The license was disabled: it can no longer be activated. Programs that check its status notice "
+            "this at their next validation."
         )
         return _update(request, get_license(request), {"status": Status.DISABLED}, message)
 
@@ -119,7 +119,7 @@ class Changes:
         """Restore the status that a license had before it was disabled."""
         license = get_license(request)
         command = EnableLicense(context=request.context, license=license.id)
-        message = _("The license is enabled: its status is what it was before.")
+        message = _("The license was enabled, and has its previous status again.")
         return _change(request, license, command, message)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
@@ -131,7 +131,7 @@ class Changes:
         if request.is_post and is_unchanged:
             request.change(DeleteLicense(context=request.context, license=details.license.id))
             undo = undo_path(request, details.license.id) if keeps_deleted(request, details.license) else ""
-            return request.redirect("/licenses", _("The license is deleted."), undo)
+            return request.redirect("/licenses", _("The license was deleted."), undo)
         return request.confirm(
             _("Delete the license %(key)s?", key=crypto.mask(details.license.key)),
             [*([] if is_unchanged else [_(_PLACES_CHANGED)]), *_deletion_text(request, details)],
@@ -162,7 +162,7 @@ class Changes:
         number = get_license(request).id
         lease_id = request.form.get("lease_id", "")
         request.change(EndLease(context=request.context, license=number, lease_id=lease_id))
-        return request.redirect(f"/licenses/{number}", _("The lease is ended."))
+        return request.redirect(f"/licenses/{number}", _("The lease was ended."))
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, request: PageRequest) -> Response:
@@ -190,8 +190,8 @@ class Changes:
                     key=crypto.mask(license.key),
                 ),
                 _(
-                    "Programs that validate their token notice it at their next validation. "
-                    "They may activate again."
+                    "Programs that validate their token notice this at their next validation. They may "
+                    "activate again."
                 ),
             ],
             button=_("Free all"),
@@ -203,7 +203,7 @@ def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirec
     until = record.license.expires_at
     message = N_("The license is valid until %(time)s.")
     if until is not None and until <= request.now:
-        message = N_("The license is extended until %(time)s, and stays expired.")
+        message = N_("The license was extended until %(time)s, so it is still expired.")
     message = "" if until is None else _(message, time=write_moment(until))
     return Redirect(f"/licenses/{record.license.id}", message, undo_path(request, record.license.id))
 
@@ -256,8 +256,8 @@ def _limit_message(license: License, limit: int | None) -> str:
         return _("The license has no limit.")
     if limit < license.times_activated:
         return ngettext(
-            "The limit is %(limit)s. The %(num)s place that is taken stays taken.",
-            "The limit is %(limit)s. The %(num)s places that are taken stay taken.",
+            "The limit is %(limit)s. The %(num)s place in use stays taken.",
+            "The limit is %(limit)s. The %(num)s places in use stay taken.",
             license.times_activated,
             limit=write_number(limit),
         )
@@ -268,13 +268,15 @@ def _deletion_text(request: PageRequest, details: LicenseDetails) -> list[str]:
     key = crypto.mask(details.license.key)
     sentences = [
         ngettext(
-            "The license %(key)s is gone for every program at once. It can be restored for %(num)s day.",
-            "The license %(key)s is gone for every program at once. It can be restored for %(num)s days.",
+            "The license %(key)s stops working for every program at once. You can restore it for %(num)s "
+            "day.",
+            "The license %(key)s stops working for every program at once. You can restore it for %(num)s "
+            "days.",
             request.site.settings.keep_deleted_days,
             key=key,
         )
         if keeps_deleted(request, details.license)
-        else _("The license %(key)s is deleted for good. This cannot be undone.", key=key)
+        else _("The license %(key)s is deleted permanently. This cannot be undone.", key=key)
     ]
     if details.total:
         sentences.append(
@@ -286,8 +288,8 @@ def _deletion_text(request: PageRequest, details: LicenseDetails) -> list[str]:
             )
         )
     if details.active:
-        sentences.append(_("Programs notice it at their next validation."))
-    sentences.append(_("To keep it but refuse new activations, disable it instead."))
+        sentences.append(_("Programs notice this at their next validation."))
+    sentences.append(_("To keep the license but refuse new activations, disable it instead."))
     return sentences
 
 
@@ -313,7 +315,7 @@ class LicenseTerms:
                 MoveLicense(context=request.context, license=license.id, policy_id=moved, overwrite=overwrite)
             )
             back = f"/licenses/{license.id}"
-            return request.redirect(back, _("The policy is changed."), undo_path(request, license.id))
+            return request.redirect(back, _("The policy was changed."), undo_path(request, license.id))
         kept = {*before.entitlements, *(() if policy is None else policy.terms.entitlements)}
         features = request.ask(lambda tx: terms_form.list_features(tx, license.product_id, sorted(kept)))
         if request.is_post:
@@ -324,7 +326,7 @@ class LicenseTerms:
                 if not patch:
                     return request.redirect(back, _("Nothing was changed."))
                 request.change(UpdateLicense(context=request.context, license=license.id, terms=patch))
-                return request.redirect(back, _("The terms are changed."), undo_path(request, license.id))
+                return request.redirect(back, _("The terms were changed."), undo_path(request, license.id))
         values = terms_form.write_terms(terms)
         if inputs.errors:
             values = terms_form.texts_from(request.form)
@@ -358,7 +360,7 @@ class Noting:
                 request.change(SaveNotes(context=request.context, license=license.id, notes=new))
                 path = f"/licenses/{license.id}/note"
                 undo = undo_form(request, path, to_builtins(notes), to_builtins(new))
-                return request.redirect(f"/licenses/{license.id}", _("The note is saved."), undo)
+                return request.redirect(f"/licenses/{license.id}", _("The note was saved."), undo)
         return request.render("licenses/note.html", license=license, notes=notes, errors=inputs.errors)
 
     @page("/{id:number}/note/undo", methods=("POST",), right=Right.CHANGE)

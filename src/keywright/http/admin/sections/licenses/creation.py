@@ -97,7 +97,7 @@ def _to_command(request: PageRequest, policy: Policy | None, values: dict[str, A
 
 def _to_new_license(request: PageRequest, made: LicenseRecord | Issued) -> Redirect:
     id = made.licenses[0].license.id if isinstance(made, Issued) else made.license.id
-    return Redirect(f"/licenses/{id}", _("The license is created."), undo_path(request, id))
+    return Redirect(f"/licenses/{id}", _("The license was created."), undo_path(request, id))
 
 
 def _render(

@@ -182,7 +182,7 @@ def _read_policy(tx: ReadTransaction, text: str) -> int | None:
         return parsing.parse_integer(text)
     numbers = [one.id for one in policy_store.list_policies(tx) if one.name.casefold() == text.casefold()]
     if len(numbers) != 1:
-        raise ValueError("is neither the number nor the name of a policy")
+        raise ValueError("is neither the ID nor the name of a policy")
     return numbers[0]
 
 
@@ -307,14 +307,14 @@ class Views:
             request.change(command)
         except TooManyViews as refusal:
             return request.redirect(back, message_for(refusal).sentence, is_error=True)
-        return request.redirect(back, _("The view %(name)s is saved.", name=name))
+        return request.redirect(back, _("The view %(name)s was saved.", name=name))
 
     @page("/views/delete", methods=("POST",), right=Right.LOOK)
     def delete_view(self, request: PageRequest) -> Response:
         """Delete a view."""
         name = request.form.get("name", "")
         request.change(DeleteView(context=request.context, user_id=request.user.id, name=name))
-        return request.redirect("/licenses", _("The view %(name)s is deleted.", name=name))
+        return request.redirect("/licenses", _("The view %(name)s was deleted.", name=name))
 
 
 def list_view_links(request: PageRequest) -> list[tuple[str, str]]:

@@ -187,7 +187,7 @@ def parse(
         except ValueError as reason:
             errors[name] = explain(reason)
     if values.get("expires_at") is not None and values.get("valid_for_days") is not None:
-        errors["valid_for_days"] = _("Leave this empty where there is a date.")
+        errors["valid_for_days"] = _("Leave this empty if there is a date.")
     return values, errors
 
 

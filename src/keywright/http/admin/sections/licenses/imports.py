@@ -58,7 +58,7 @@ _SHOWN_ROWS, _MAX_COLUMNS = 20, 200
 _COMMAND_BYTES = 64 * 1024
 _MAX_NAME = 200
 _NO_FILE = N_("Choose a file.")
-_NO_KEY = N_("Choose the column that has the license key.")
+_NO_KEY = N_("Choose the column that contains the license key.")
 
 
 class Draft(NamedTuple):
@@ -222,7 +222,13 @@ def _field_options(fields: tuple[str, ...] | list[str]) -> list[tuple[str, str]]
     others = [("activations", _("activations")), ("metadata", _("metadata (JSON)"))]
     kept = sorted({one for one in fields if one.startswith(METADATA) and len(one) <= _MAX_NAME})
     named = [(one, _label(one)) for one in kept]
-    return [("", _("not used")), *names, *others, (AS_METADATA, _("metadata, by its name")), *named]
+    return [
+        ("", _("not used")),
+        *names,
+        *others,
+        (AS_METADATA, _("metadata, under the column's name")),
+        *named,
+    ]
 
 
 def _find_error(fields: tuple[str, ...]) -> str:

@@ -65,7 +65,7 @@ class Transferring:
     @page("/{id:number}/transfers/{transfer:number}/cancel", methods=("POST",), right=Right.CHANGE)
     def cancel_transfer(self, request: PageRequest) -> Response:
         """Cancel an offer."""
-        return _decide(request, CancelTransfer, _("The offer is canceled."))
+        return _decide(request, CancelTransfer, _("The offer was canceled."))
 
     @page("/{id:number}/transfers/{transfer:number}/undo", methods=("POST",), right=Right.CHANGE)
     def undo_transfer(self, request: PageRequest) -> Response:

@@ -53,7 +53,7 @@ class Undo:
             request.change(command)
         except Refusal as refusal:
             return request.redirect("/licenses/deleted", message_for(refusal).sentence, is_error=True)
-        return request.redirect(f"/licenses/{id}", _("The license is back."), undo_path(request, id))
+        return request.redirect(f"/licenses/{id}", _("The license was restored."), undo_path(request, id))
 
     @page("/{id:number}/undo/{at:number}", methods=("POST",), right=Right.CHANGE)
     def undo_changes(self, request: PageRequest) -> Response:
@@ -131,7 +131,7 @@ def _undo(request: PageRequest, command: LicenseCommand) -> Response:
     except Refusal as refusal:
         return request.redirect(back, message_for(refusal).sentence, is_error=True)
     if undone.is_deleted:
-        return request.redirect("/licenses", _("Undone: the new license is deleted."))
+        return request.redirect("/licenses", _("Undone: the new license was deleted."))
     return request.redirect(
         back, _("Undone: the license is as it was before."), undo_path(request, undone.license_id)
     )
