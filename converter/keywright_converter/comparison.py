@@ -47,7 +47,7 @@ def compare(there: ImportedLicense, record: LicenseRecord | None) -> Iterator[Di
     tokens_here = {one.token for one in record.activations if one.deactivated_at is None}
     # The record does not contain all activations of a license with very many.
     if len(tokens) == len(tokens_here) == here.active_count and tokens != tokens_here:
-        amount = f"{len(tokens - tokens_here)} of its own"
+        amount = f"{len(tokens - tokens_here)} only on this side"
         yield Difference(name, "tokens", amount, amount)
 
 

@@ -18,7 +18,7 @@ _KEY_HEADER, _MESSAGE_HEADER = bytes.fromhex("def00000"), bytes.fromhex("def5020
 _KEY_BYTES, _SALT_BYTES, _IV_BYTES, _MAC_BYTES = 32, 32, 16, 32
 _BODY_AT = len(_MESSAGE_HEADER) + _SALT_BYTES + _IV_BYTES
 _ENCRYPTION, _AUTHENTICATION = b"DefusePHP|V2|KeyForEncryption", b"DefusePHP|V2|KeyForAuthentication"
-_WHERE = "It lies in wp-content/uploads/{plugin}-files/ of the shop, or as {constant} in wp-config.php."
+_WHERE = "It is in wp-content/uploads/{plugin}-files/ of the shop, or in wp-config.php as {constant}."
 
 
 class Secrets:
@@ -42,7 +42,7 @@ class Secrets:
         extracted = hmac.digest(salt, self._key, "sha256")
         mac = hmac.digest(_expand(extracted, _AUTHENTICATION), message[:-_MAC_BYTES], "sha256")
         if not hmac.compare_digest(mac, message[-_MAC_BYTES:]):
-            raise ValueError("sealed with another key, or damaged")
+            raise ValueError("encrypted with another key, or damaged")
         decryptor = Cipher(AES(_expand(extracted, _ENCRYPTION)), CTR(iv)).decryptor()
         return (decryptor.update(message[_BODY_AT:-_MAC_BYTES]) + decryptor.finalize()).decode()
 
@@ -63,9 +63,11 @@ def _parse_key(text: str, plugin: str) -> bytes:
         data = b""
     key, checksum = data[: -hashlib.sha256().digest_size], data[-hashlib.sha256().digest_size :]
     if len(key) != len(_KEY_HEADER) + _KEY_BYTES or not key.startswith(_KEY_HEADER):
-        raise SourceUnusable(f"defuse.txt is not the plugin's: it has 136 hexadecimal digits. {where}")
+        raise SourceUnusable(
+            f"defuse.txt is not the plugin's key file, which has 136 hexadecimal digits. {where}"
+        )
     if hashlib.sha256(key).digest() != checksum:
-        raise SourceUnusable(f"defuse.txt has an error in it: its checksum is wrong. {where}")
+        raise SourceUnusable(f"defuse.txt is damaged: its checksum is wrong. {where}")
     return key[len(_KEY_HEADER) :]
 
 

@@ -115,9 +115,9 @@ class Dump(SpooledSource):
                 progress(number)
         if not self._tables[_LICENSES]:
             raise SourceUnusable(
-                f"{self._source.name} has no licenses of {self._family.title}: no rows of a table "
-                f"{self.name}_licenses. What is needed is the shop's whole database, or its tables with "
-                f"{self.name} in their names."
+                f"{self._source.name} has no licenses of {self._family.title}: it has no rows of a table "
+                f"{self.name}_licenses. Provide the shop's whole database, or its tables with {self.name} "
+                "in their names."
             )
         self._spool.finish()
         self._try_secrets()
@@ -135,7 +135,7 @@ class Dump(SpooledSource):
             self._prefix = prefix
         if prefix != self._prefix and not self._is_prefix_given:
             raise SourceUnusable(
-                f"{self._source.name} has the licenses of several shops: name one, as --prefix "
+                f"{self._source.name} has the licenses of several shops: choose one with --prefix "
                 f"{self._prefix} or --prefix {prefix}."
             )
         return prefix == self._prefix
@@ -193,13 +193,15 @@ class Dump(SpooledSource):
         tried = [
             try_secrets(self._secrets, row.values) for _, row in self._spool.licenses(after=0, limit=_TRIED)
         ]
-        where = f"They lie in wp-content/uploads/{self.name}-files/ of the shop."
+        where = f"They are in wp-content/uploads/{self.name}-files/ of the shop."
         if tried and not any(is_unsealed for is_unsealed, _ in tried):
             raise SourceUnusable(
-                f"defuse.txt is not that of this shop: no license key can be unsealed. {where}"
+                f"defuse.txt belongs to another shop: no license key can be decrypted. {where}"
             )
         if tried and not any(is_found for _, is_found in tried):
-            raise SourceUnusable(f"secret.txt is not that of this shop: no license key has its hash. {where}")
+            raise SourceUnusable(
+                f"secret.txt belongs to another shop: no license key matches its hash. {where}"
+            )
 
     def _note_strays(self) -> None:
         if not self._tables[_ACTIVATIONS]:

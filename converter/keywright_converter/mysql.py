@@ -29,8 +29,8 @@ _PORT = 3306
 #: The timeouts for connecting and for reading, in seconds.
 _CONNECT_TIMEOUT, _TIMEOUT = 10, 120
 _UNUSABLE = (
-    "--mysql is no address of a database. Write mysql://user@host/database; in a name or a password, special "
-    "characters are written as % and two digits: @ as %40, / as %2F, % as %25."
+    "--mysql is not a database URL. Write mysql://user@host/database; in a name or a password, "
+    "percent-encode special characters: @ as %40, / as %2F, % as %25."
 )
 
 

@@ -133,8 +133,7 @@ def _open_zstd(file: BinaryIO, name: str) -> BinaryIO:
             continue
         return cast(BinaryIO, library.open(file, "rb"))
     raise SourceUnusable(
-        f"{name} is compressed with zstd, and this Python cannot read that. Decompress it with "
-        f"`zstd -d {name}`."
+        f"{name} is compressed with zstd, which this Python cannot read. Decompress it with `zstd -d {name}`."
     )
 
 
@@ -152,7 +151,7 @@ class _Dump:
         """Yield the rows of the wanted tables."""
         while word := self._next_word():
             if word not in _STATEMENTS:
-                raise self._error(f"“{word[:20]}” begins no statement of a database dump")
+                raise self._error(f"“{word[:20]}” does not start a statement of a database dump")
             if word in ("INSERT", "REPLACE"):
                 yield from self._insert(is_wanted)
             elif word == "DELIMITER":
@@ -162,19 +161,17 @@ class _Dump:
             else:
                 self._skip_statement()
         if self._has_header and not self._has_footer:
-            raise self._error(
-                "the file ends before the dump does: its last line, “Dump completed”, is missing"
-            )
+            raise self._error("the dump is incomplete: its last line, “Dump completed”, is missing")
 
     def _next_word(self) -> str:
         """The first word of the next statement; "" at the end."""
-        blank = self._find(_BLANK) or self._match(_END, "this is no database dump")
+        blank = self._find(_BLANK) or self._match(_END, "this is not a database dump")
         self._pass(blank)
         self._has_header |= "-- MySQL dump" in blank[0] or "-- MariaDB dump" in blank[0]
         self._has_footer |= "-- Dump completed" in blank[0]
         if self._at == len(self._text):
             return ""
-        return self._match(_WORD, "this is no database dump")[0].upper()
+        return self._match(_WORD, "this is not a database dump")[0].upper()
 
     def _create(self) -> None:
         body = self._take(_STATEMENT, "the file ends in the middle of a statement")[0]
@@ -191,7 +188,7 @@ class _Dump:
                 raise self._error("the file ends in the middle of a statement")
 
     def _insert(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
-        problem = "this INSERT is not one that mysqldump writes"
+        problem = "this INSERT does not have the format of mysqldump"
         table = _unquote(self._take(_INSERT, problem)[1])
         if not is_wanted(table):
             self._skip_statement()
@@ -200,7 +197,7 @@ class _Dump:
         after = ","
         while after == ",":
             line = self.line
-            row = self._take(_ROW, f"a row of {table} cannot be read, or the file ends in it")
+            row = self._take(_ROW, f"a row of {table} cannot be read, or the file ends within it")
             yield Row(table, line, self._to_values(table, line, names, row[1]))
             after = self._take(_AFTER_ROW, f"after a row of {table}, a comma or a semicolon is missing")[1]
 
@@ -208,7 +205,7 @@ class _Dump:
         if columns is not None:
             return [_unquote(one) for one in _COLUMN_NAME.findall(columns)]
         if not self._columns.get(table):
-            raise self._error(f"the columns of {table} are not named: the dump needs its CREATE TABLE")
+            raise self._error(f"the columns of {table} are unknown: the dump needs its CREATE TABLE")
         return self._columns[table]
 
     def _to_values(self, table: str, line: int, names: Sequence[str], row: str) -> dict[str, Value]:
@@ -216,7 +213,7 @@ class _Dump:
         if len(values) != len(names):
             self.line = line
             raise self._error(
-                f"a row of {table} has {len(values)} values, and the table {len(names)} columns"
+                f"a row of {table} has {len(values)} values, but the table has {len(names)} columns"
             )
         return dict(zip(names, values, strict=True))
 
@@ -255,7 +252,7 @@ class _Dump:
         try:
             more = self._stream.read(max(_CHUNK, pending))
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise self._error("the compressed file is damaged or cut off from here on") from problem
+            raise self._error("the compressed file is damaged or truncated from here on") from problem
         if not more:
             self._is_read = True
             return False

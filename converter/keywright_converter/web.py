@@ -54,7 +54,7 @@ class WebShop(SpooledSource):
             self._load_generators()
         except ShopUnavailable as problem:
             raise SourceUnusable(
-                f"{self._client.host} does not answer as License Manager for WooCommerce does: {problem}. "
+                f"{self._client.host} does not answer like License Manager for WooCommerce: {problem}. "
                 "Nothing was imported; try again."
             ) from None
         except ShopRefusal as refusal:
@@ -88,7 +88,7 @@ class WebShop(SpooledSource):
         row = to_row(item)
         number = id_of(row, "id")
         if number is None:
-            raise ShopUnavailable("a license in its list has no number")
+            raise ShopUnavailable("a license in its list has no ID")
         self._spool.add_license(number, 0, row.get("license_key") or f"\0{number}", row)
         for one in list_activations(item):
             self._spool.add_activation(number, id_of(one, "id") or 0, 0, one)
@@ -114,7 +114,7 @@ def read_list(file: IO[bytes]) -> Generator[dict[str, Any], None, None]:
     if match is None:
         records = read_data(file)
         if not isinstance(records, list):
-            raise ShopUnavailable("its answer is no list")
+            raise ShopUnavailable("its answer is not a list")
         yield from records
         return
     file.seek(match.end())
@@ -137,17 +137,19 @@ def _decode_items(text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
         except ValueError:
             more = text.read(max(_CHUNK, len(buffer) - at))
             if not more or len(buffer) - at > _MAX_ITEM:
-                raise ShopUnavailable("its list of licenses cannot be read to its end") from None
+                raise ShopUnavailable("its list of licenses cannot be read completely") from None
             buffer, at = buffer[at:] + more, 0
             continue
         if not isinstance(item, dict):
-            raise ShopUnavailable("its list of licenses has other things in it")
+            raise ShopUnavailable("its list of licenses contains other data")
         yield item
 
 
 def _explain(refusal: ShopRefusal, host: str) -> str:
     if refusal.status in (401, 403):
-        help = "Make an API key with read permission there, under License Manager > Settings > REST API"
+        help = (
+            "Create an API key with read permission in the shop, under License Manager > Settings > REST API"
+        )
     else:
-        help = "Look whether the plugin is active there, and its routes for licenses are enabled"
-    return f"{host} refuses the request: {refusal.message[:200]} {help}. Nothing was imported."
+        help = "Check that the plugin is active in the shop, and that its routes for licenses are enabled"
+    return f"{host} refused the request: {refusal.message[:200]} {help}. Nothing was imported."

@@ -336,7 +336,7 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
         kept = server.data_dir / "backups" / found.value.suggested_filename
         assert file.read_bytes() == kept.read_bytes()
     ada.get_by_role("button", name="Check now").click()
-    expect(ada.locator("#examination")).to_contain_text("everything is as it has to be")
+    expect(ada.locator("#examination")).to_contain_text("no problems found")
     wait_until_done(ada)
     axe.check(ada)
     camera.take(ada, "system-done")
@@ -366,9 +366,9 @@ def test_what_the_doctor_finds_can_be_read(
     folder = server.data_dir / "tasks"
     folder.mkdir(exist_ok=True)
     lines = [
-        f"License {number} counts 3 active places, and has 2 active activations." for number in range(1, 8)
+        f"License {number} has an activation count of 3, but 2 active activations." for number in range(1, 8)
     ]
-    verdict = "Looked at 7 licenses and 14 activations in 0.1 s: something is wrong, see above."
+    verdict = "Looked at 7 licenses and 14 activations in 0.1 s: problems found, see above."
     quoted = ",".join(f'"{one}"' for one in [*lines, verdict])
     (folder / "examination.json").write_text(
         '{"kind":"examination","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
@@ -376,7 +376,7 @@ def test_what_the_doctor_finds_can_be_read(
     )
     (folder / "backup.json").write_text(
         '{"kind":"backup","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
-        '"ended_at":"2026-01-15T12:30:46Z","error_output":"there is not enough space in /var/lib/keywright."}'
+        '"ended_at":"2026-01-15T12:30:46Z","error_output":"not enough space in /var/lib/keywright."}'
     )
     ada.goto("/admin/system")
     expect(ada.locator("#repair")).to_contain_text("keywright doctor --repair --data-dir")

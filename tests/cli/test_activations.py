@@ -27,7 +27,7 @@ def test_activations_are_listed_the_newest_first(two: Keywright) -> None:
 
 @pytest.mark.smoke
 def test_an_activation_is_released_and_its_record_stays(two: Keywright) -> None:
-    assert "The place of activation 2 is given up." in two("activation", "release", "A", "2")
+    assert "Activation 2 has given up its place." in two("activation", "release", "A", "2")
     assert [one["id"] for one in two.json("activation", "list", "A", "--active")] == [1]
     assert [one["is_active"] for one in two.json("activation", "list", "A")] == [False, True]
     assert "no activation 7" in two.refused("activation", "release", "A", "7")

@@ -53,7 +53,7 @@ def test_api_keys_are_listed_until_and_after_they_are_revoked(keywright: Keywrig
     names = "id name permissions product_id key_suffix created_at expires_at revoked_at last_used_at".split()
     assert list(listed) == names
     assert listed["revoked_at"] is None
-    assert "API key 1 is revoked." in keywright("apikey", "revoke", "1")
+    assert "API key 1 revoked." in keywright("apikey", "revoke", "1")
     assert keywright.json("apikey", "list")[0]["revoked_at"] is not None
     assert "no API key with this number is in force" in keywright.refused("apikey", "revoke", "1")
     assert "'ID'" in keywright.refused("apikey", "revoke", "seven", status=2)

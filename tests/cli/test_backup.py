@@ -18,9 +18,9 @@ from tools.postgres import binaries
 FILE = "keywright.tar"
 MADE = (
     r"keywright\.tar is a backup of \S+ as it was at 20\S+ \S+ \(UTC\): 1 license, 1 activation and "
-    r"2 events, the newest of 20\S+ \S+ \(UTC\)\. It has \d+ kB and took \d+\.\d s\.\n"
+    r"2 events, the newest of 20\S+ \S+ \(UTC\)\. It is \d+ kB and took \d+\.\d s\.\n"
 )
-RESTORED = r"\S+ is restored as it was at 20\S+ \S+ \(UTC\): 1 license, 1 activation and 2 events, the newest"
+RESTORED = r"Restored \S+ as it was at 20\S+ \S+ \(UTC\): 1 license, 1 activation and 2 events, the newest"
 SOUND = "Looked at 1 license and 1 activation in "
 
 
@@ -55,13 +55,13 @@ def elsewhere(used: Keywright, database: str, tmp_path: Path) -> Iterator[tuple[
 def test_a_backup_is_restored(used: Keywright, elsewhere: tuple[str, ...]) -> None:
     said = used("backup", FILE)
     assert re.match(MADE, said), said
-    assert "The secret is not in it, but " in said
-    assert "keep a copy of that elsewhere" in said
+    assert "It does not include the secret, which is " in said
+    assert "Keep a copy of the secret elsewhere" in said
     done = used.run("restore", FILE, *elsewhere)
     assert (done.status, done.err) == (0, "")
     assert re.match(RESTORED, done.out), done.out
     assert SOUND in done.out
-    assert done.out.endswith(": everything is as it has to be.\n")
+    assert done.out.endswith(": no problems found.\n")
     assert "1 of 3" in used.run("license", "show", "A", *elsewhere).out
 
 
@@ -73,14 +73,14 @@ def test_checking_a_backup_changes_nothing(
     done = used.run("restore", FILE, "--check", *elsewhere)
     assert (done.status, done.err) == (0, "")
     assert "activations   1\n" in done.out
-    assert "the secret    is not in it\n" in done.out
-    assert done.out.endswith("keywright.tar is whole: every byte of it is as it was written and signed.\n")
+    assert "the secret    not included\n" in done.out
+    assert done.out.endswith("keywright.tar is complete and unaltered: its signature is valid.\n")
     assert sorted(tmp_path.rglob("*")) == there
     content = bytearray(Path(FILE).read_bytes())
     content[len(content) // 2] ^= 1
     Path(FILE).write_bytes(content)
     assert used.refused("restore", FILE, "--check") == (
-        "keywright.tar is damaged or cut off: it is not as it was written. Take another backup."
+        "keywright.tar is damaged or truncated. Use another backup."
     )
 
 
@@ -93,13 +93,11 @@ def test_an_altered_backup_needs_unsigned(used: Keywright, elsewhere: tuple[str,
     for arguments in ((), ("--check",)):
         done = used.run("restore", FILE, *arguments, *elsewhere)
         assert done.status == 1
-        assert (
-            "its signature does not match. It was altered, passwords and limits perhaps included" in done.err
-        )
+        assert "does not match: the file was altered, perhaps including passwords and limits" in done.err
         assert done.err.endswith("use --unsigned.\n")
     done = used.run("restore", FILE, "--check", "--unsigned", *elsewhere)
     assert (done.status, done.err) == (0, "")
-    assert done.out.endswith(" is whole, but its signature was not checked: it may be altered.\n")
+    assert done.out.endswith(" is complete, but its signature was not checked: it may have been altered.\n")
     assert used.run("restore", FILE, "--unsigned", *elsewhere).status == 0
 
 
@@ -107,20 +105,20 @@ def test_a_database_is_replaced_with_overwrite(used: Keywright, database: str) -
     used("backup", FILE)
     used("license", "create", "--key", "B")
     said = used.refused("restore", FILE)
-    assert "there is an installation in " in said
+    assert " already contains an installation: 2 licenses" in said
     assert "2 licenses, 1 activation and 3 events, the newest of 20" in said
     assert said.endswith("If you want that, use --overwrite.")
-    assert ("the file would be kept" in said) == (database == "sqlite")
+    assert ("its file would be kept" in said) == (database == "sqlite")
     done = used.run("restore", FILE, "--overwrite", "--data-dir", str(used.data_dir))
     assert done.status == 0, done.err
-    assert ("What was there before is kept in " in done.out) == (database == "sqlite")
+    assert ("The previous database is kept in " in done.out) == (database == "sqlite")
     assert len(used.json("license", "list")) == 1
 
 
 def test_an_existing_file_is_replaced_with_overwrite(used: Keywright) -> None:
     used("backup", FILE)
     assert used.refused("backup", FILE) == (
-        "keywright.tar is there already. Choose another name, or use --overwrite."
+        "keywright.tar already exists. Choose another name, or use --overwrite."
     )
     used("backup", FILE, "--overwrite")
     assert used.refused("backup", "nowhere/x.tar").startswith("there is no folder ")
@@ -146,20 +144,22 @@ def test_a_backup_has_the_files_of_releases_or_names_them(
         places.append(str(tmp_path / f"paint-{number:02}.msi"))
     used("release", "upload", "paint", "1.0", *places)
     plain = used("backup", FILE)
-    assert "It does not have the 12 files of releases (paint-00.msi, paint-01.msi," in plain
-    assert "paint-09.msi, …): copy the folder " in plain
-    assert "It has the 12 files of releases." in used("backup", FILE, "--with-files", "--overwrite")
+    assert "It does not include the files of releases (12 files: paint-00.msi, paint-01.msi," in plain
+    assert "paint-09.msi, …). Copy the folder " in plain
+    assert "It includes the files of releases (12 files)." in used(
+        "backup", FILE, "--with-files", "--overwrite"
+    )
     assert re.search(r"files +12\n", used("restore", FILE, "--check"))
     folder = tmp_path / "new" / "files"
     done = used.run("restore", FILE, *elsewhere)
     assert (done.status, done.err) == (0, ""), done.out
-    assert f"Its 12 files of releases are in {folder}." in done.out
-    assert done.out.endswith(": everything is as it has to be.\n"), "the doctor reads them all"
+    assert f"The files of releases (12 files) are now in {folder}." in done.out
+    assert done.out.endswith(": no problems found.\n"), "the doctor reads them all"
     stored = {one.name: one for one in (used.data_dir / "files").glob("??/*")}
     assert {one.name for one in folder.glob("??/*")} == stored.keys()
     altered = next(iter(stored.values()))
     altered.write_bytes(altered.read_bytes()[:-1] + b"!")
-    assert "altered on the disk" in used.refused("backup", "other.tar", "--with-files")
+    assert "altered on disk" in used.refused("backup", "other.tar", "--with-files")
     assert not Path("other.tar").exists()
     whole = Path(FILE).read_bytes()
     at = whole.index(b"bytes 7")

@@ -40,14 +40,14 @@ def test_restore_reports_what_is_wrong_with_the_database(used: Keywright, nowher
     used("backup", FILE, "--with-secret")
     done = nowhere.run("restore", FILE, "--unsigned", "--data-dir", str(nowhere.data_dir))
     assert done.status == 1
-    assert "License 1 counts 2 active places, and has 1 active activation" in done.out
+    assert "License 1 has an activation count of 2, but 1 active activation" in done.out
 
 
 def test_nothing_is_restored_under_a_running_server(used: Keywright) -> None:
     used("backup", FILE)
     with running(used.data_dir):
         said = used.refused("restore", FILE, "--overwrite")
-    assert "is in use: a server is running on it" in said
+    assert "is in use by a server or another command" in said
     assert used.json("doctor")["is_well"] is True
 
 
@@ -57,7 +57,7 @@ def test_a_missing_database_and_a_file_that_is_no_backup_are_refused(
     assert nowhere.refused("backup", FILE).startswith("there is nothing to back up in ")
     assert nowhere.refused("restore", FILE) == "keywright.tar: No such file or directory."
     Path(FILE).write_text("a letter")
-    assert "is no backup" in nowhere.refused("restore", FILE)
+    assert "is not a backup" in nowhere.refused("restore", FILE)
     assert not nowhere.data_dir.exists()
 
 
@@ -66,12 +66,12 @@ def test_a_missing_database_and_a_file_that_is_no_backup_are_refused(
 
 def test_the_secret_is_restored_from_a_backup_that_has_it(used: Keywright, nowhere: Keywright) -> None:
     said = used("backup", FILE, "--with-secret")
-    assert said.endswith("to read every license key, and to sign altered backups.\n")
+    assert said.endswith("can read every license key, and sign altered backups.\n")
     assert "its signature proves nothing" in nowhere.refused("restore", FILE)
     assert not nowhere.data_dir.exists()
     done = nowhere.run("restore", FILE, "--unsigned", "--data-dir", str(nowhere.data_dir))
     assert done.status == 0, done.err
-    assert f"The secret, which was in the backup, is in {nowhere.data_dir}/secret.\n" in done.out
+    assert f"The secret from the backup is now in {nowhere.data_dir}/secret.\n" in done.out
     secret = nowhere.data_dir / "secret"
     assert secret.read_bytes() == (used.data_dir / "secret").read_bytes()
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
@@ -80,20 +80,20 @@ def test_the_secret_is_restored_from_a_backup_that_has_it(used: Keywright, nowhe
 
 def test_without_its_secret_nothing_is_restored(used: Keywright, nowhere: Keywright) -> None:
     used("backup", FILE)
-    assert nowhere.refused("restore", FILE, "--check").endswith("To check the sum only, use --unsigned.")
+    assert nowhere.refused("restore", FILE, "--check").endswith("To check only the checksum, use --unsigned.")
     said = nowhere.refused("restore", FILE)
-    assert "the secret is missing, and it is not in the backup" in said
-    assert f"into {nowhere.data_dir}/secret, or give it as KEYWRIGHT_SECRET" in said
+    assert "the secret is missing, and the backup does not contain it" in said
+    assert f"into {nowhere.data_dir}/secret, or set KEYWRIGHT_SECRET" in said
     assert not nowhere.data_dir.exists()
 
 
 def test_a_backup_without_a_secret_at_hand_is_not_signed(used: Keywright) -> None:
     (used.data_dir / "secret").rename("secret")
-    assert "the backup could not be signed" in used.refused("backup", FILE)
+    assert "the backup cannot be signed" in used.refused("backup", FILE)
     assert not Path(FILE).exists()
-    assert "without it, the backup is of no use, and it is not signed" in used("backup", FILE, "--unsigned")
+    assert "It is unsigned and does not include the secret" in used("backup", FILE, "--unsigned")
     Path("secret").rename(used.data_dir / "secret")
-    assert "is not signed, so nothing shows" in used.refused("restore", FILE, "--check")
+    assert "is not signed, so it may have been altered" in used.refused("restore", FILE, "--check")
 
 
 def test_another_secret_stays_where_it_is(
@@ -103,8 +103,8 @@ def test_another_secret_stays_where_it_is(
     nowhere("init")
     secret = (nowhere.data_dir / "secret").read_bytes()
     said = nowhere.refused("restore", FILE)
-    assert f"with another secret than {nowhere.data_dir}/secret" in said
-    assert said.endswith("Use the one in the backup: move that one away.")
+    assert f"with a different secret than {nowhere.data_dir}/secret" in said
+    assert said.endswith("To use the secret in the backup, move that one away.")
     assert (nowhere.data_dir / "secret").read_bytes() == secret
     monkeypatch.setenv("KEYWRIGHT_SECRET", "another secret, thirty-two letters")
     assert "than the secret from KEYWRIGHT_SECRET" in nowhere.refused("restore", FILE)
@@ -160,17 +160,17 @@ def test_what_was_piped_and_compressed_is_restored_from_a_pipe(
     for sent in (plain, packed):
         done = restore(sent)
         assert done.status == 0, done.err
-        assert "is restored as it was at" in done.out
+        assert "keywright.db as it was at" in done.out
     assert used.run("restore", str(tmp_path / "packed"), *place).status == 0
     assert restore(packed, "--check").out.endswith(
-        "this is whole: every byte of it is as it was written and signed.\n"
+        "this is complete and unaltered: its signature is valid.\n"
     )
-    damaged = " is damaged or cut off: it is not as it was written. Take another backup.\n"
+    damaged = " is damaged or truncated. Use another backup.\n"
     assert restore(packed[:-1000]).err.endswith(f"Error: this{damaged}")
     assert restore(plain[:-11_000]).err.endswith(f"Error: this{damaged}")
     done = used.run("restore", str(tmp_path / "cut"), *place)
     assert done.err.endswith(f"{tmp_path}/cut{damaged}")
-    assert restore(b"not a backup").err.endswith("is no backup that `keywright backup` made.\n")
+    assert restore(b"not a backup").err.endswith("is not a backup made by `keywright backup`.\n")
     assert list(folder.iterdir()) == []
 
 
@@ -196,7 +196,7 @@ def test_a_command_copies_each_backup_and_one_that_fails_is_a_failure(
     monkeypatch.setenv("KEYWRIGHT_BACKUP_COMMAND", f"rm {tmp_path}/elsewhere; exit 3")
     done = used.run("backup", FILE, "--overwrite", "--data-dir", str(used.data_dir))
     assert done.status == 1
-    assert done.err.endswith(f"Error: {FILE} is made, and then backup_command failed (status 3).\n")
+    assert done.err.endswith(f"Error: {FILE} was written, but backup_command failed (status 3).\n")
     assert not (tmp_path / "elsewhere").exists()
     assert note(used) == [(made_at,)]
     # What goes to a pipe is no file that could be copied.

@@ -46,7 +46,7 @@ def test_a_connection_is_added_changed_and_removed(
     remove = ("connection", "remove", "2")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert "nothing was done" in connected.run(*remove, "--data-dir", str(connected.data_dir)).err
-    assert "is removed" in connected(*remove, "--yes")
+    assert "Connection 2 removed." in connected(*remove, "--yes")
     assert connected.refused("connection", "show", "2").startswith("there is no connection 2.")
 
 

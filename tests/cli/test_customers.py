@@ -38,7 +38,7 @@ def test_a_customer_is_erased_after_a_yes_and_told_what_remains(keywright: Keywr
     assert keywright.run("customer", "erase", "8", "--data-dir", str(keywright.data_dir)).status == 1
     assert "CANARY" in keywright("customer", "export", "8")
     said = keywright("customer", "erase", "8", "--yes")
-    assert said.startswith("All that identified customer 8 is erased.")
+    assert said.startswith("All personal data of customer 8 is erased.")
     assert "backups" in said
     after = keywright("customer", "export", "8")
     assert key in after
@@ -59,5 +59,5 @@ def test_a_customer_is_made_changed_and_deleted(keywright: Keywright) -> None:
     assert keywright.json("customer", "list") == [changed, keywright.json("customer", "show", str(own))]
     assert [one["id"] for one in keywright.json("customer", "list", "--email", "ADA@EXAMPLE.COM")] == [8]
     assert keywright.json("customer", "list", "--name", "Ada") == []
-    assert "Customer 8 is deleted." in keywright("customer", "delete", "8")
+    assert "Customer 8 deleted." in keywright("customer", "delete", "8")
     assert keywright.refused("customer", "show", "8").startswith("there is no customer 8.")

@@ -30,7 +30,7 @@ DATABASES = ("sqlite",)
 def test_a_sound_database_is_reported_as_such(used: Keywright) -> None:
     said = used("doctor")
     assert said.startswith("Looked at 1 license and 1 activation in ")
-    assert said.endswith(": everything is as it has to be.\n")
+    assert said.endswith(": no problems found.\n")
     assert used.json("doctor") == {
         "is_well": True,
         "licenses": 1,
@@ -49,7 +49,7 @@ def test_a_risky_connection_is_a_warning_and_not_a_fault(keywright: Keywright) -
             "Warning: the connection to 127.1 (database_url) is not protected by verified TLS"
         )
         assert "sslmode=verify-full" in warning
-        assert verdict.endswith(": everything is as it has to be.")
+        assert verdict.endswith(": no problems found.")
         assert keywright.json("doctor", "--database-url", far)["warnings"] == [
             warning.removeprefix("Warning: ")
         ]
@@ -63,15 +63,15 @@ def test_a_fault_is_reported_with_status_1_until_it_is_repaired(used: Keywright)
     assert done.status == 1
     wrong, summary = done.out.splitlines()
     assert wrong == (
-        "License 1 counts 2 active places, and has 1 active activations. Run `keywright doctor --repair`."
+        "License 1 has an activation count of 2, but 1 active activation. Run `keywright doctor --repair`."
     )
-    assert summary.endswith(": something is wrong, see above.")
+    assert summary.endswith(": problems found, see above.")
     done = used.run("doctor", "--json", "--data-dir", str(used.data_dir))
     assert done.status == 1
     found = json.loads(done.out)
     assert [(one["code"], one["license_id"]) for one in found["findings"]] == [("counter.wrong", 1)]
     repaired, _ = used("doctor", "--repair").splitlines()
-    assert repaired == "License 1 counts 2 active places, and has 1 active activations. It is repaired."
+    assert repaired == "License 1 has an activation count of 2, but 1 active activation. Repaired."
     assert used.json("doctor")["is_well"] is True
     assert used.json("license", "show", "A")["events"][0]["name"] == "license.recounted"
 
@@ -81,12 +81,12 @@ def test_everything_is_copied_to_another_database(used: Keywright) -> None:
         said = used("copy", url)
         assert re.search(r"^  licenses +1$", said, re.MULTILINE)
         assert "sessions" not in said
-        assert "Everything is copied to postgresql://…@" in said
+        assert "Copied everything to postgresql://…@" in said
         assert "keywright@" not in said
         there = ("--database-url", url)
         assert used.json("license", "show", "A", *there)["timesActivated"] == 1
         assert used.json("doctor", *there)["is_well"] is True
-        assert "already where you want to copy to" in used.refused("copy", url)
+        assert "the target database already contains" in used.refused("copy", url)
 
 
 def test_a_disabled_webhook_is_a_warning_and_a_wrong_clock_until_a_person_says_that_it_is_right(
@@ -100,8 +100,8 @@ def test_a_disabled_webhook_is_a_warning_and_a_wrong_clock_until_a_person_says_t
     webhook, clock, verdict = used("doctor").splitlines()
     assert webhook.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
     assert "the last moment known to be right was 2020-01-01 00:00:00 UTC" in clock
-    assert verdict.endswith(": everything is as it has to be.")
-    assert used("doctor", "--confirm-clock").startswith("Servers whose clocks show ")
+    assert verdict.endswith(": no problems found.")
+    assert used("doctor", "--confirm-clock").startswith("Servers now trust clocks that show ")
     assert used.json("doctor")["warnings"] == [webhook.removeprefix("Warning: ")]
 
 
@@ -126,18 +126,18 @@ def test_before_an_upgrade_it_shows_what_is_pending_and_changes_nothing(
         "warnings": [],
         "obstacles": [],
     }
-    assert "nothing: this version uses it as it is" in used("doctor", "--before-upgrade")
+    assert "nothing: the schema is current" in used("doctor", "--before-upgrade")
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert used.json("doctor", "--before-upgrade")["pending"] == [pending]
     said = used("doctor", "--before-upgrade")
     assert pending in said
-    assert re.search(r"the version before +works on the new schema\n", said)
-    assert said.endswith("Warning: there is no backup to go back to. Run `keywright backup` first.\n")
+    assert re.search(r"the previous version +works on the new schema\n", said)
+    assert said.endswith("Warning: there is no backup to return to. Run `keywright backup` first.\n")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * size - 1))
     done = used.run("doctor", "--before-upgrade", "--data-dir", str(used.data_dir))
     assert done.status == 1
     last = done.out.splitlines()[-1]
-    assert last.startswith("In the way: a copy of the database, and the log of the migration, need more room")
+    assert last.startswith("Problem: not enough free disk space for a copy of the database")
     assert look_at(f"sqlite:///{used.data_dir}/keywright.db", read_state).revision == HEAD
     # The separate step says the same, and what it did.
     done = used.run("init", "--data-dir", str(used.data_dir))
@@ -152,8 +152,8 @@ def test_before_an_upgrade_it_names_what_is_better_done_first_and_nothing_else(
     used("backup", str(tmp_path / "backup.tar"))
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     lines = used("doctor", "--before-upgrade").splitlines()
-    assert lines[-1] == "Nothing is in the way of the upgrade."
-    assert [line for line in lines if line.startswith(("Warning", "In the way"))] == []
+    assert lines[-1] == "Nothing prevents the upgrade."
+    assert [line for line in lines if line.startswith(("Warning", "Problem"))] == []
     with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
         connection.execute("UPDATE checkpoints SET last_id = 86400 WHERE name = 'backup_made_at'")
         job = ("export", "running", "{}", 0, 0, 0, 1, 1)
@@ -163,14 +163,14 @@ def test_before_an_upgrade_it_names_what_is_better_done_first_and_nothing_else(
     servers = [("http://127.0.0.1:8000", "0.8.0"), ("http://[::1]:1", None), ("http://new", __version__)]
     monkeypatch.setattr(status, "list_versions", lambda _: servers)
     found = used.json("doctor", "--before-upgrade")
-    runs = "Stop it before you replace its program: it reads parts when they are needed."
+    runs = "Stop it before you replace its program, parts of which it loads only when needed."
     named = [
         f"a server of version 0.8.0 runs at http://127.0.0.1:8000, which works on the new schema. {runs}",
         f"a server of version unknown runs at http://[::1]:1, which works on the new schema. {runs}",
     ]
     assert found["warnings"] == [
-        "the last backup is of 1970-01-02 00:00:00 UTC. Going back to it loses what changed since.",
-        "1 job not finished. Let it end, or cancel it on the page Jobs.",
+        "the last backup is of 1970-01-02 00:00:00 UTC. Returning to it would lose all later changes.",
+        "1 job not finished. Wait for it to end, or cancel it on the page Jobs.",
         *named,
     ]
     assert (found["unfinished"]["job"], found["obstacles"]) == (1, [])
@@ -192,9 +192,9 @@ def test_before_an_upgrade_other_machines_and_an_older_postgresql_are_named(
             found = keywright.json("doctor", "--before-upgrade", "--database-url", url)
         assert found["database_version"].startswith("postgresql 1")
         assert found["warnings"] == [
-            "there is no backup to go back to. Run `keywright backup` first.",
-            "Keywright is tested with PostgreSQL 99. Try the upgrade on a restored backup first.",
-            "these are connected to the database: 127.0.0.1. Upgrade their servers, too.",
+            "there is no backup to return to. Run `keywright backup` first.",
+            "Keywright is tested with PostgreSQL 99. Test the upgrade on a restored backup first.",
+            "hosts connected to the database: 127.0.0.1. Upgrade their servers, too.",
         ]
         assert "free" not in found
 
@@ -219,5 +219,5 @@ def test_a_server_that_runs_tells_its_version(used: Keywright) -> None:
 
 
 def test_where_there_is_no_database_there_is_nothing_to_upgrade(nowhere: Keywright) -> None:
-    assert "there is no database in " in nowhere.refused("doctor", "--before-upgrade")
+    assert "there is no database to upgrade in " in nowhere.refused("doctor", "--before-upgrade")
     assert not nowhere.data_dir.exists()

@@ -36,7 +36,7 @@ def test_after_an_import_all_are_the_same_also_where_the_plugin_counted_wrong(
     keywright: Keywright, shop: Plugin
 ) -> None:
     done = compare(keywright, shop)
-    assert (done.status, done.out) == (0, "22 licenses compared: all are the same. Nothing was changed.\n")
+    assert (done.status, done.out) == (0, "22 licenses compared: no differences. Nothing was changed.\n")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_field_that_differs_is_shown_side_by_side(
     done = compare(keywright, shop)
     assert done.status == 1
     assert row in [line.split()[2:] for line in done.out.splitlines()]
-    assert done.out.endswith("\n22 licenses compared: 1 not the same. Nothing was changed.\n")
+    assert done.out.endswith("\n22 licenses compared: differences in 1 license. Nothing was changed.\n")
     assert FULL not in done.out
 
 
@@ -85,4 +85,4 @@ def test_licenses_of_one_side_only_are_shown_and_nothing_is_changed(
         {"license": "23 (…RE)", "field": "license", "there": "none", "here": "exists"},
     ]
     assert keywright.json("license", "list") == before
-    assert "to compare, a shop" in keywright.refused("import", "lmfwc", "a.sql", "--compare", status=2)
+    assert "--compare needs a shop" in keywright.refused("import", "lmfwc", "a.sql", "--compare", status=2)

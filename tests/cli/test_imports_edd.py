@@ -101,7 +101,7 @@ def test_licenses_sites_products_and_customers_come_and_come_again(keywright: Ke
     again = keywright.json("import", "edd", str(dump))
     assert again["records"]["license"] == {"same": 4, "left_out": 2}
     assert again["records"]["activation"] == {"same": 4, "left_out": 2}
-    assert "everything is as it has to be" in keywright("doctor")
+    assert "no problems found" in keywright("doctor")
     names = "id status productId orderId userId timesActivated timesActivatedMax expiresAt".split()
     licenses = json.loads(keywright("license", "list", "--json"))
     assert sorted(tuple(one[name] for name in names) for one in licenses) == [
@@ -122,7 +122,7 @@ def test_licenses_sites_products_and_customers_come_and_come_again(keywright: Ke
 
 def test_a_comparison_finds_what_differs(keywright: Keywright, dump: Path) -> None:
     keywright("import", "edd", str(dump))
-    assert "4 licenses compared: all are the same" in keywright("import", "edd", str(dump), "--compare")
+    assert "4 licenses compared: no differences" in keywright("import", "edd", str(dump), "--compare")
     keywright("license", "update", a_key(2), "--status", "disabled")
     done = keywright.run(
         "import", "edd", str(dump), "--compare", "--json", "--data-dir", str(keywright.data_dir)

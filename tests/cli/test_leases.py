@@ -36,7 +36,7 @@ def test_a_lease_is_listed_and_ended(keywright: Keywright, key: str) -> None:
     (lease,) = keywright.json("lease", "list", key)
     assert (lease["holder"], lease["activation_id"]) == ("ada@desk", None)
     assert re.search(f"{lease['id']}  *ada@desk .* held", keywright("lease", "list", key))
-    assert "The lease is ended." in keywright("lease", "release", key, lease["id"])
+    assert "Lease released." in keywright("lease", "release", key, lease["id"])
     assert re.search(f"{lease['id']}  *ada@desk .* ended", keywright("lease", "list", key))
     assert "no such lease" in keywright.refused("lease", "release", key, "0" * 32)
 

@@ -42,7 +42,7 @@ def on_the_wire(answer: bytes) -> list[tuple[str, object]]:
 
 def test_create_says_what_it_made(keywright: Keywright) -> None:
     said = keywright("license", "create", "--key", f" {KEY} ", "--max", "3", "--product-id", "7")
-    assert "License 1 is made." in said
+    assert "License 1 created." in said
     assert f"license key  {KEY}\n" in said
     assert "activations  0 of 3" in said
     assert "status       active" in said
@@ -258,7 +258,7 @@ def test_a_license_can_get_another_key_and_keeps_its_activations(keywright: Keyw
     keywright("license", "create", "--key", KEY)
     keywright("license", "activate", KEY)
     keywright("license", "create", "--key", "TAKEN")
-    assert "License 1 is changed." in keywright("license", "update", KEY, "--key", "NEW-KEY")
+    assert "License 1 updated." in keywright("license", "update", KEY, "--key", "NEW-KEY")
     assert keywright.json("license", "show", "NEW-KEY")["id"] == 1
     assert "already has this key" in keywright.refused("license", "update", "NEW-KEY", "--key", "TAKEN")
     rotated = keywright.json("license", "rotate-key", "NEW-KEY", "--yes")
@@ -298,7 +298,7 @@ def test_delete_asks_and_says_what_goes(keywright: Keywright, monkeypatch: pytes
         assert KEY not in done.err
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     done = keywright.run("license", "delete", KEY, "--data-dir", str(keywright.data_dir))
-    assert (done.status, done.out.strip()) == (0, "The license and its activations are deleted.")
+    assert (done.status, done.out.strip()) == (0, "License and activations deleted.")
     keywright("license", "create", "--key", KEY)
     keywright("license", "delete", KEY, "--yes")
     assert keywright.json("license", "list") == []
@@ -386,7 +386,7 @@ def test_a_license_is_found_by_what_a_customer_tells(keywright: Keywright) -> No
     keywright("license", "create", "--key", "ABCDE-FGHIJ-12345", "--customer-id", "31")
     keywright("license", "create", "--key", "ANOTHER")
     assert keywright.json("license", "find", "nothing") == []
-    assert keywright("license", "find", "no@example.com") == "No license is found.\n"
+    assert keywright("license", "find", "no@example.com") == "No license found.\n"
     for text in ("abcdefghij12345", "12345", "ada@example.com", "31", "ADA"):
         (found,) = keywright.json("license", "find", text)
         assert (found["key"], found["state"]) == ("ABCDE-FGHIJ-12345", "valid"), text

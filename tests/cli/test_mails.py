@@ -17,7 +17,7 @@ def test_mails_are_listed_shown_and_sent_again(tmp_path: Path) -> None:
         assert listed == shown
         assert (shown["to"], shown["state"], shown["attempts"]) == ("d…@example.com", "waiting", 0)
         assert json.loads(server.cli("mail", "list", "--state", "failed", "--json")) == []
-        assert "The mail waits" in server.cli("mail", "retry", "1")
+        assert "The mail is queued" in server.cli("mail", "retry", "1")
         assert json.loads(server.cli("mail", "templates", "--json")) == []
 
 

@@ -24,7 +24,7 @@ def test_a_notice_goes_its_way(keywright: Keywright) -> None:
     found = keywright.json("notice", "preview", number)
     assert (found["devices"], found["customers"], found["customer_ids"]) == (0, 0, [])
     assert "to notify" in keywright("notice", "preview", number)
-    assert "is started" in keywright("notice", "notify", number)
+    assert "started" in keywright("notice", "notify", number)
     assert keywright.json("notice", "recipients", number) == []
     assert keywright.json("notice", "withdraw", number)["state"] == "withdrawn"
     assert [one["title"] for one in keywright.json("notice", "list")] == ["A hole"]

@@ -241,6 +241,6 @@ def test_an_archived_policy_makes_no_more_licenses_and_a_deleted_one_leaves_them
     assert "archived" in keywright.refused("policy", "generate", "1", "--amount", "1")
     assert keywright.json("policy", "unarchive", "1")["archived_at"] is None
     assert keywright("policy", "generate", "1", "--amount", "1")
-    assert "Policy 1 is deleted." in keywright("policy", "delete", "1")
+    assert "Policy 1 deleted." in keywright("policy", "delete", "1")
     assert keywright.json("policy", "list") == []
     assert len(keywright.json("license", "list")) == 1

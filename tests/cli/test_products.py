@@ -34,7 +34,7 @@ def test_a_product_is_made_changed_and_deleted(keywright: Keywright) -> None:
             assert f"'{option}': must have each" in keywright.refused("product", *command, *twice, status=2)
     mixed = ("product", "update", "17", "--channel", "beta", "--channel", "none")
     assert "'--channel': give none alone" in keywright.refused(*mixed, status=2)
-    assert "Product 17 is deleted." in keywright("product", "delete", "17")
+    assert "Product 17 deleted." in keywright("product", "delete", "17")
     assert keywright.refused("product", "show", "17").startswith("there is no product 17.")
 
 

@@ -206,7 +206,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
 def test_the_first_create_makes_an_installation_and_says_so(nowhere: Keywright) -> None:
     done = nowhere.run("license", "create", "--data-dir", str(nowhere.data_dir))
     assert done.status == 0
-    assert done.err == (f"Warning: there is no installation in {nowhere.data_dir} yet; it is made now\n")
+    assert done.err == (f"Warning: there is no installation in {nowhere.data_dir} yet; creating it\n")
     assert (nowhere.data_dir / "secret").stat().st_mode & 0o777 == 0o600
 
 
@@ -225,8 +225,8 @@ def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(
 
     monkeypatch.setattr(store, "list_api_keys", broken)
     said = keywright.refused("apikey", "list")
-    assert said.startswith("something unexpected happened (RuntimeError: boom)")
-    assert said.endswith("run with KEYWRIGHT_DEBUG=1 for the details.")
+    assert said.startswith("unexpected error (RuntimeError: boom)")
+    assert said.endswith("Run with KEYWRIGHT_DEBUG=1 for details.")
     monkeypatch.setenv("KEYWRIGHT_DEBUG", "1")
     with pytest.raises(RuntimeError, match="boom"):
         keywright.run("apikey", "list", "--data-dir", str(keywright.data_dir))

@@ -41,7 +41,7 @@ def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright, st
         "unreadable": [],
         "different": {},
     }
-    assert "than are paid: 0" in keywright("connection", "reconcile", "1", "--dry-run")
+    assert "differ from what is paid: 0" in keywright("connection", "reconcile", "1", "--dry-run")
     waiting = keywright.json("connection", "events", "1")
     assert [one["state"] for one in waiting] == ["waiting"] * 3
     stub.fault = DOWN
@@ -67,7 +67,7 @@ def test_what_a_removed_connection_has_sold_is_taken_over_first(
     said = keywright.refused("connection", "reconcile", "2", status=2)
     assert "keywright connection take-over 2 1" in said
     assert keywright.json("connection", "events", "2") == []
-    assert f"taken over: {len(sold)}" in keywright("connection", "take-over", "2", "1")
+    assert f"took over {len(sold)} license" in keywright("connection", "take-over", "2", "1")
     assert "3 of them were missing" in keywright("connection", "reconcile", "2", "--days", "30")
 
 
@@ -75,7 +75,7 @@ def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright, s
     stub.spoil_an_order()
     said = keywright("connection", "reconcile", "1", "--days", "30")
     assert "3 changes; 3 of them were missing" in said
-    assert "One cannot be read, and waits in the list of events: " in said
+    assert "One change cannot be read, and waits in the list of events: " in said
     waiting = keywright.json("connection", "events", "1")
     assert sorted(one["state"] for one in waiting) == ["unmatched", "waiting", "waiting"]
 

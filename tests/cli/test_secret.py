@@ -23,9 +23,9 @@ def test_the_secret_is_replaced_and_the_old_one_is_kept_for_backups(used: Keywri
     old = secret_of(used.data_dir)
     kept = used.data_dir / f"secret.retired-{KeyRing(old.encode()).secret_id}"
     said = used("secret", "rotate")
-    assert "Everything is written with the new secret from now on. The server can be started." in said
+    assert "From now on, data is written with the new secret. You can start the server." in said
     assert "1 value of 1 resealed in " in said
-    assert f"It is in {kept}: backups from before need it." in said
+    assert f"The previous secret is in {kept}: older backups need it." in said
     assert secret_of(used.data_dir) != old
     assert kept.read_text().strip() == old
     for file in (kept, used.data_dir / "secret"):
@@ -46,7 +46,7 @@ def test_a_rotation_waits_until_the_server_is_stopped(used: Keywright) -> None:
     before = sorted(used.data_dir.iterdir())
     with running(used.data_dir):
         said = used.refused("secret", "rotate")
-    assert "is in use: a server is running on it" in said
+    assert "is in use by a server or another command" in said
     assert {"secret.previous"}.isdisjoint(one.name for one in used.data_dir.iterdir())
     assert secret_of(used.data_dir)
     assert set(before) <= set(used.data_dir.iterdir())
@@ -63,11 +63,11 @@ def test_a_secret_that_is_a_setting_is_taken_from_the_settings(
     monkeypatch.setenv("KEYWRIGHT_SECRET", OLD)
     nowhere("init")
     nowhere("license", "create", "--key", "A")
-    assert "the secret is given by KEYWRIGHT_SECRET" in nowhere.refused("secret", "rotate")
+    assert "the secret comes from KEYWRIGHT_SECRET" in nowhere.refused("secret", "rotate")
     monkeypatch.setenv("KEYWRIGHT_SECRET", NEW)
     monkeypatch.setenv("KEYWRIGHT_PREVIOUS_SECRET", OLD)
     said = nowhere("secret", "rotate")
-    assert said.endswith("Remove previous_secret, or the file secret.previous, wherever else you gave it.\n")
+    assert said.endswith("Remove previous_secret, or the file secret.previous, wherever else you set it.\n")
     assert nowhere("secret", "rotate").startswith("The secret is rotated")
     monkeypatch.delenv("KEYWRIGHT_PREVIOUS_SECRET")
     assert nowhere.json("license", "show", "A")["licenseKey"] == "A"

@@ -55,7 +55,7 @@ class Serving:
     @property
     def setup_link(self) -> str | None:
         """Where the first administrator is made; None when there are users."""
-        heading = "Make the first administrator (30 minutes):\n  "
+        heading = "Create the first administrator (within 30 minutes):\n  "
         return self.said.partition(heading)[2].partition("\n")[0] or None
 
     @property
@@ -128,7 +128,7 @@ def test_the_demo_adds_its_data_once_and_finds_its_license_again(nowhere: Keywri
     with serving(nowhere.data_dir, "--demo=one") as server:
         again = server.lines_to_type
         assert "cs_" not in server.said
-        assert "was shown when it was made" in server.said
+        assert "was shown only once" in server.said
         assert [one["data"]["timesActivated"] for one in paste(again[:6])] == [1, 1, 0, 1]
         assert paste(again[8:12]) == [{"received": True}]
         wait_until(lambda: len(nowhere.json("license", "list")) == 2, "the license that was sold")
@@ -247,12 +247,12 @@ def test_init_says_what_it_made_and_then_what_was_there(
     nowhere: Keywright, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = nowhere("init")
-    assert said.count("is made") == 2
+    assert said.count("created") == 2
     assert f"data directory  {nowhere.data_dir}\n" in said
     assert f"serve --data-dir {nowhere.data_dir}" in said
     secret = (nowhere.data_dir / "secret").read_text()
     assert secret.strip() not in said
-    assert nowhere("init").count("was there already") == 2
+    assert nowhere("init").count("already existed") == 2
     assert (nowhere.data_dir / "secret").read_text() == secret
     monkeypatch.setenv("KEYWRIGHT_SECRET", secret)
     assert "given by KEYWRIGHT_SECRET" in nowhere("init")

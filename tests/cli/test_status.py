@@ -76,6 +76,6 @@ def test_backups_have_a_line_and_one_that_failed_has_its_reason(tmp_path: Path) 
         wait_until(lambda: server.sql("SELECT 1 FROM events WHERE name = 'backup.failed'"), "an event")
         shown = json.loads(status(tmp_path / "data", "--json")[1])
         assert shown["last_backup"] is None
-        assert shown["last_backup_failed"].endswith("and then backup_command failed (status 4).")
+        assert shown["last_backup_failed"].endswith("was written, but backup_command failed (status 4).")
         server.cli("backup", str(tmp_path / "by-hand.tar"))
         assert json.loads(status(tmp_path / "data", "--json")[1])["last_backup"] is not None

@@ -47,9 +47,9 @@ def test_lines_that_cannot_be_used_are_mended_and_sent_again(keywright: Keywrigh
         "  line 3: times_activated_max must be an integer from 0 to 2147483647",
         "  line 4: license_key is missing",
         "",
-        "Columns that are not used: Note",
+        "Unused columns: Note",
         "",
-        f"These lines are in {errors}: mend them there, and import that file.",
+        f"Rejected lines are in {errors}: correct them there, and import that file.",
     ]
     assert errors.stat().st_mode & 0o777 == 0o600
     assert errors.read_text().splitlines()[:2] == [

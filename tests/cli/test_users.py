@@ -58,7 +58,7 @@ def test_a_user_is_made_with_the_password_from_standard_input(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     said = keywright("user", "create", f"ada-{role}", "--role", role.value, "--password-stdin")
-    assert said == f"The user ada-{role} ({role.value}) is made.\n"
+    assert said == f"User ada-{role} ({role.value}) created.\n"
     user = get_user(keywright.data_dir, f"ada-{role}")
     assert user is not None
     assert user.role is role
@@ -112,7 +112,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(keywright: Keywright) -> No
     answers = {"Password": PASSWORD, "Repeat for confirmation": PASSWORD}
     status, said = at_a_terminal(keywright.data_dir, answers)
     assert status == 0, said
-    assert "The user ada (reader) is made." in said
+    assert "User ada (reader) created." in said
     assert PASSWORD not in said
     user = get_user(keywright.data_dir, "ada")
     assert user is not None
@@ -140,7 +140,7 @@ def test_a_new_password_takes_the_old_one_s_place_and_signs_out(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{ANOTHER}\n"))
     said = keywright("user", "password", "ada", "--password-stdin")
-    assert said == "The user ada has a new password, and is signed out everywhere.\n"
+    assert said == "User ada has a new password, and is signed out everywhere.\n"
     user = get_user(keywright.data_dir, "ada")
     assert passwords.check_password(user, ANOTHER)
     assert not passwords.check_password(user, PASSWORD)
@@ -154,7 +154,7 @@ def test_a_disabled_user_is_signed_out_until_enabled_again(
     assert "bob is disabled, and is signed out everywhere." in keywright("user", "disable", "bob")
     assert not passwords.check_password(get_user(keywright.data_dir, "bob"), PASSWORD)
     assert keywright.json("user", "list")[1]["disabled_at"] is not None
-    assert "bob may sign in." in keywright("user", "enable", "bob")
+    assert "bob may sign in again." in keywright("user", "enable", "bob")
     assert passwords.check_password(get_user(keywright.data_dir, "bob"), PASSWORD)
 
 
@@ -166,7 +166,7 @@ def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
         assert said == "no administrator with a password would be left. Make another administrator first."
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
-    assert "bob has the role administrator now." in keywright("user", "role", "bob", "administrator")
+    assert "bob now has the role administrator." in keywright("user", "role", "bob", "administrator")
     keywright("user", "role", "ada", "support")
     assert [one["role"] for one in keywright.json("user", "list")] == ["support", "administrator"]
     assert "'ROLE'" in keywright.refused("user", "role", "ada", "king", status=2)
@@ -186,7 +186,7 @@ def test_a_link_for_the_first_administrator_is_printed_as_long_as_there_is_no_us
 ) -> None:
     monkeypatch.setenv("KEYWRIGHT_PORT", "9000")
     heading, link = keywright("user", "link").strip().splitlines()
-    assert heading == "Make the first administrator (30 minutes):"
+    assert heading == "Create the first administrator (within 30 minutes):"
     address, _, token = link.strip().partition("?token=")
     assert address == "http://127.0.0.1:9000/admin/setup"
     now = datetime.now(UTC)

@@ -350,7 +350,7 @@ def test_on_a_full_disk_nothing_is_left_behind(work: str, part: float, tmp_path:
         back_up(url, file)
         url = f"sqlite:///{disk}/keywright.db"
     message, left = run_on_a_small_disk(disk, kib, work, url, str(file))
-    assert message.startswith("StoreError there is not enough space in "), message
+    assert message.startswith("StoreError not enough space in "), message
     assert left in ("[]", "['keywright.db.lock']")
 
 
@@ -361,7 +361,7 @@ def test_a_full_temporary_disk_leaves_postgresql_as_it_was(tmp_path: Path) -> No
         back_up(source, file)
         kib = file.stat().st_size // 2048
         message, left = run_on_a_small_disk(disk, kib, "restore", target, str(file))
-        assert message.startswith(f"StoreError there is not enough space in {disk}"), message
+        assert message.startswith(f"StoreError not enough space in {disk}"), message
         assert left == "[]"
         tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
         assert execute(target, tables) == []

@@ -149,14 +149,14 @@ def prepare(servers: Servers) -> list[str]:
     with servers.rotate() as process:
         _, said = process.communicate()
     if servers.url is None:
-        assert "is in use: a server is running on it" in said
+        assert "is in use by a server or another command" in said
         servers.stop()
         for _ in range(KILLS):
             servers.rotate_and_kill("--begin-only")
         with servers.rotate("--begin-only") as process:
             assert process.wait() == 0
     else:
-        assert "do not know the new secret yet. Give both secrets to every server" in said
+        assert "do not have the new secret yet. Configure both secrets on every server" in said
         servers.stop()
     servers.start()
     return keys

@@ -49,6 +49,6 @@ def test_a_backup_whose_command_fails_says_so_and_is_not_made_again(tmp_path: Pa
     with running(tmp_path / "data", **settings) as server:
         wait_until(lambda: events(server), "an event")
         ((details,),) = server.sql("SELECT details FROM events WHERE name = 'backup.failed'")
-        assert json.loads(details)["reason"].endswith("and then backup_command failed (status 4).")
+        assert json.loads(details)["reason"].endswith("was written, but backup_command failed (status 4).")
         assert len(daily(server)) == 1
         assert server.sql("SELECT last_id FROM checkpoints WHERE name = 'backup_made_at'") == []

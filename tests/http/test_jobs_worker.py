@@ -256,7 +256,7 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
     async with house.open():
         failed, done = await house.ended(bad.id), await house.ended(good.id)
     assert failed.state is JobState.FAILED
-    assert failed.messages == "An unexpected error; the server's log has more."
+    assert failed.messages == "An unexpected error; see the server's log."
     assert (done.state, done.done) == (JobState.DONE, 120)
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.getMessage() for record in logged] == ["job 1 met an unexpected error"] * 3
@@ -376,7 +376,7 @@ async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sent
         good = decide(house.executor, start(a_generation(10)))
         assert (await house.ended(good.id)).state is JobState.DONE
     assert failed.state is JobState.FAILED
-    sentence = "A step took too long again and again, even with a single license."
+    sentence = "A step timed out repeatedly, even with a single license."
     assert (failed.messages or "").startswith(sentence)
     assert 50 <= failed.done < 60
     assert sizes[-3:] == [1, 1, 1]

@@ -95,7 +95,7 @@ def test_a_file_that_is_no_database_is_found(states: list[State], tmp_path: Path
 def test_what_the_doctor_finds_is_found(life: Life, tmp_path: Path) -> None:
     change(tmp_path, "DELETE FROM events WHERE id = 1")
     (finding,) = set(examine(tmp_path, life.states[-1]))
-    assert finding.startswith("the events of license 1 do not tell its story")
+    assert finding.startswith("the events of license 1 do not match its activations")
 
 
 def test_a_commit_is_certain_from_its_acknowledgement_on_and_possible_from_its_beginning(life: Life) -> None:

@@ -138,7 +138,10 @@ def test_an_installation_is_replaced_only_with_overwriting(
     back_up(url, file)
     executor.execute([create("B")])
     storage.close()
-    with pytest.raises(StoreError, match=r"already: 2 licenses, 1 activation and 3 events, .*--overwrite"):
+    with pytest.raises(
+        StoreError,
+        match=r"already contains an installation: 2 licenses, 1 activation and 3 events, .*--overwrite",
+    ):
         restore_backup(file, url)
     with closing(open_storage(url, KEY_RING)) as same:
         assert len(contents(same)["licenses"]) == 2
@@ -186,7 +189,7 @@ def test_a_backup_gets_its_name_when_it_is_complete_and_is_for_its_owner_only(
     assert list(file.parent.iterdir()) == [file]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     first = file.read_bytes()
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         back_up(url, file)
     assert file.read_bytes() == first
     executor.execute([create("B")])
@@ -198,10 +201,10 @@ def test_a_backup_gets_its_name_when_it_is_complete_and_is_for_its_owner_only(
 def test_a_backup_overwrites_only_a_backup(storage: Storage, url: str, file: Path, tmp_path: Path) -> None:
     file.write_text("a letter")
     for wrong, said in (
-        (file, "is no backup .* not replaced"),
+        (file, "is not a backup .* not replaced"),
         (file.parent, "is a folder"),
         (tmp_path / "no" / "file", "there is no folder"),
-        *([(path, "is no backup")] if (path := database_path(url)) else []),
+        *([(path, "is not a backup")] if (path := database_path(url)) else []),
     ):
         with pytest.raises(StoreError, match=said):
             back_up(url, wrong, is_overwriting=True)
@@ -216,5 +219,5 @@ def test_a_backup_is_restored_into_a_database_of_its_own_kind_only(
 ) -> None:
     back_up(url, file)
     other = "postgresql://nobody@127.0.0.1:1/x" if database == "sqlite" else url_of(tmp_path / "other")
-    with pytest.raises(StoreError, match="then `keywright copy` that"):
+    with pytest.raises(StoreError, match="then use `keywright copy` on that"):
         restore_backup(file, other)

@@ -47,11 +47,11 @@ def test_a_pg_dump_older_than_the_server_is_refused(
     storage: Storage, url: str, file: Path, path: Path
 ) -> None:
     write_program(path, "pg_dump", "echo 'pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'")
-    said = r"bin/pg_dump is of version 15\.18, too old: the server is of version 18\. Install"
+    said = r"bin/pg_dump has version 15\.18, which is too old: the server has version 18\. Install"
     with pytest.raises(StoreError, match=said):
         back_up(url, file)
     write_program(path, "pg_dump", "echo 'a program that has the same name'")
-    with pytest.raises(StoreError, match="does not say which version it is"):
+    with pytest.raises(StoreError, match="does not report its version"):
         back_up(url, file)
 
 
@@ -62,7 +62,7 @@ def test_a_pg_restore_older_than_the_backup_is_refused(
     back_up(url, file)
     monkeypatch.setenv("PATH", str(path))
     write_program(path, "pg_restore", "echo 'pg_restore (PostgreSQL) 17.2'")
-    said = r"17\.2, too old: the backup was made by pg_dump 18"
+    said = r"17\.2, which is too old: the backup was made by pg_dump 18"
     with a_postgres_url(empty=True) as elsewhere, pytest.raises(StoreError, match=said):
         restore_backup(file, elsewhere)
 
@@ -74,7 +74,7 @@ def test_the_error_of_pg_dump_is_reported(storage: Storage, url: str, file: Path
         '[ "$1" = --version ] && echo "pg_dump (PostgreSQL) 18.4" && exit\n'
         "echo half of it; echo 'pg_dump: error: the cat sits on the cable' >&2; exit 1",
     )
-    with pytest.raises(StoreError, match=r"^pg_dump has failed: error: the cat sits on the cable\.$"):
+    with pytest.raises(StoreError, match=r"^pg_dump failed: error: the cat sits on the cable\.$"):
         back_up(url, file)
     assert list(file.parent.glob("*.tar")) == list(file.parent.glob(".keywright*")) == []
 
@@ -90,7 +90,7 @@ def test_no_password_is_in_the_list_of_processes(storage: Storage, url: str, fil
     assert PASSWORD not in (path / "arguments").read_text()
     assert (path / "password").read_text().strip() == PASSWORD
     assert PASSWORD.encode() not in file.read_bytes()
-    with pytest.raises(ConfigurationError, match=r"sslpassword .* would be seen"):
+    with pytest.raises(ConfigurationError, match=r"sslpassword .* would be visible"):
         back_up(f"{url}?sslpassword=x", file, is_overwriting=True)
 
 

@@ -114,7 +114,7 @@ def test_a_number_that_was_given_already_is_found(sold: Storage, broken: Broken,
 def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET times_activated = 3 WHERE id = 1")
     (finding,) = findings(sold)
-    assert finding.what == "license 1 counts 3 active places, and has 1 active activations"
+    assert finding.what == "license 1 has an activation count of 3, but 1 active activation"
     assert finding.is_repairable
     doctor.repair(sold, finding, NOW, an_origin(actor="cli:ada"))
     assert findings(sold) == []
@@ -151,7 +151,7 @@ def test_a_counter_of_leases_is_repaired_from_the_leases(
     assert findings(sold) == []
     broken(statement)
     (finding,) = findings(sold)
-    assert finding.what == f"license 1 counts {counted[0]} leases, and has {counted[1]}"
+    assert finding.what == f"license 1 counts {counted[0]} leases, but has {counted[1]}"
     doctor.repair(sold, finding, NOW, an_origin(actor="cli:ada"))
     assert findings(sold) == []
     with sold.read() as tx:
@@ -164,7 +164,7 @@ def test_a_counter_of_leases_is_repaired_from_the_leases(
 def test_a_counter_of_deactivated_records_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET deactivated_count = 9 WHERE id = 1")
     (finding,) = findings(sold)
-    assert finding.what == "license 1 counts 9 activations that were given up, and has 1"
+    assert finding.what == "license 1 counts 9 deactivated activations, but has 1"
     doctor.repair(sold, finding, NOW, an_origin())
     assert findings(sold) == []
     with sold.read() as tx:

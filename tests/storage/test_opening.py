@@ -105,7 +105,7 @@ def test_a_url_names_a_file_or_a_server(url: str, path: Path | None) -> None:
     ],
 )
 def test_another_url_names_no_database(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match="is invalid"):
         open_storage(url, KEY_RING)
 
 

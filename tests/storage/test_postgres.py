@@ -209,7 +209,7 @@ def a_role(url: str) -> Iterator[str]:
 
 def test_a_role_that_may_not_make_tables_is_told_what_it_needs(empty_url: str) -> None:
     with a_role(empty_url) as url:
-        with pytest.raises(StoreError, match="needs the right to create tables"):
+        with pytest.raises(StoreError, match="needs permission to create tables"):
             open_storage(url, KEY_RING)
         assert contents_of(empty_url) == []
 

@@ -268,7 +268,7 @@ def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: 
     with open_with(url, KEY_RING) as late:
         late.close()
         start(url)
-        with pytest.raises(StoreUnavailable, match="the new secret is at hand"):
+        with pytest.raises(StoreUnavailable, match="the new secret is available"):
             run_read(late, lambda tx: find_secret_ids(tx.connection))
         with pytest.raises(StoreUnavailable, match="missing"):
             run_write(late, lambda tx: find_secret_ids(tx.connection))

@@ -122,7 +122,7 @@ def test_sales_that_wait_are_named_by_their_connection(
     unmatched, late = found["shop_events_unmatched"], found["shop_event_oldest_seconds"]
     assert (unmatched.label, unmatched.value) == ("1", 2)
     assert unmatched.sentence.startswith(
-        "events of the connection 1 (Our shop) that could not be handled in the last seven days: 2, the first"
+        "events of the connection 1 (Our shop) that could not be processed in the last seven days: 2, the "
     )
     assert "`keywright connection events 1 --state unmatched`" in unmatched.sentence
     assert (late.label, late.value) == ("1", 7 * 3600)
@@ -131,7 +131,7 @@ def test_sales_that_wait_are_named_by_their_connection(
     )
     assert "with “the shop did not answer”" in late.sentence
     [empty] = others(storage)
-    assert empty.startswith("the connection 2 (Empty) makes no license: its mapping is empty.")
+    assert empty.startswith("the connection 2 (Empty) makes no licenses: its mapping is empty.")
 
 
 def test_mails_that_are_not_sent_are_named_with_the_reason(storage: Storage, url: str) -> None:
@@ -142,17 +142,17 @@ def test_mails_that_are_not_sent_are_named_with_the_reason(storage: Storage, url
     late, refused = found["mail_oldest_seconds"], found["mails_refused"]
     assert (late.value, refused.value) == (7 * 3600, 1)
     assert late.sentence.startswith(
-        "mails that wait: 1, the first of 2026-01-15 12:30:45 UTC, with “451 try later”."
+        "waiting mails: 1, the first of 2026-01-15 12:30:45 UTC, with “451 try later”."
     )
     assert refused.sentence.startswith("mails that were given up in the last seven days: 1, the first of ")
     assert "with “550 no such user”." in refused.sentence
     assert (
-        "no mail server is set. Set one under Settings"
+        "No mail server is set: set one under Settings"
         in figures(storage, url)["mail_oldest_seconds"].sentence
     )
     held, no_links = sorted(others(storage, **WITH_MAIL))
-    assert held.startswith("mails have no links")
-    assert no_links.startswith("mails that are held since a backup was restored: 1,")
+    assert held.startswith("mails contain no links")
+    assert no_links.startswith("mails held since a backup was restored: 1,")
     # They are ignored after a week.
     assert "mails_refused" not in figures(storage, url, NOW + timedelta(days=8), **WITH_MAIL)
 
@@ -205,13 +205,13 @@ def test_a_webhook_that_is_failing_behind_or_full_is_named(
     run_write(storage, lambda tx: webhook_store.save_new_deliveries(tx, new))
     [behind] = figures(storage, url).values()
     assert behind.sentence.startswith(
-        "the webhook 1 (crm.example.com) is behind; deliveries that wait: 2, the first of 2026-01-15"
+        "the webhook 1 (crm.example.com) is behind; waiting deliveries: 2, the first of 2026-01-15"
     )
     run_write(storage, lambda tx: webhook_store.WEBHOOKS.update(tx, replace(endpoint, failing_at=NOW)))
     [failing] = figures(storage, url).values()
-    assert "has taken nothing since 2026-01-15 12:30:45 UTC, with “<h1>Oh no</h1>”" in failing.sentence
+    assert "has accepted nothing since 2026-01-15 12:30:45 UTC, with “<h1>Oh no</h1>”" in failing.sentence
     [full] = others(storage, max_waiting=2)
-    assert full.startswith("the webhook 1 has as many deliveries waiting as may;")
+    assert full.startswith("the webhook 1 has reached the limit of waiting deliveries;")
     # The oldest counts, and an hour is late.
     for age, is_late in ((timedelta(minutes=59), False), (timedelta(hours=1), True)):
         assert ("webhook_oldest_seconds" in figures(storage, url, NOW + age)) == is_late

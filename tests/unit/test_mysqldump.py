@@ -119,17 +119,17 @@ def test_a_dump_in_zstd_is_named_where_it_cannot_be_read(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b'{"licenses": []}', "line 1: this is no database dump"),
-        (b"\x89PNG\r\n\x1a\n", "line 1: this is no database dump"),
-        (b"\n\nid;key\n1;A", "line 3: \u201cID\u201d begins no statement"),
+        (b'{"licenses": []}', "line 1: this is not a database dump"),
+        (b"\x89PNG\r\n\x1a\n", "line 1: this is not a database dump"),
+        (b"\n\nid;key\n1;A", "line 3: \u201cID\u201d does not start a statement"),
         (b"\xff\xfe-\x00-\x00", "mysqldump --result-file=FILE"),
-        (b"INSERT INTO t VALUES (1,2);", "line 1: the columns of t are not named"),
+        (b"INSERT INTO t VALUES (1,2);", "line 1: the columns of t are unknown"),
         (TABLE.encode() + b"INSERT INTO t VALUES\n(1,2),\n(1,2,3);", "line 8: a row of t has 3 values"),
         (TABLE.encode() + b"INSERT INTO t VALUES\n(1,2),\n(1,'", "line 8: a row of t cannot be read"),
         (TABLE.encode() + b"INSERT INTO t VALUES (1,2)", "line 6: after a row of t"),
         (TABLE.encode() + b"SET @a = 'b", "line 6: the file ends in the middle of a statement"),
-        (b"-- MySQL dump 10.13\n" + TABLE.encode(), "line 7: the file ends before the dump does"),
-        (gzip.compress(DUMP.read_bytes())[:-500], "damaged or cut off"),
+        (b"-- MySQL dump 10.13\n" + TABLE.encode(), "line 7: the dump is incomplete"),
+        (gzip.compress(DUMP.read_bytes())[:-500], "damaged or truncated"),
     ],
 )
 def test_a_file_that_is_no_whole_dump_is_refused_with_the_line(

@@ -92,7 +92,7 @@ def test_a_lost_secret_is_not_replaced() -> None:
     ("content", "reason"),
     [
         *((one, "at least 32") for one in (b"", b"\n", b"short\n")),
-        (b"\xff" * 64, "cannot be read: it is no text"),
+        (b"\xff" * 64, "cannot be read: it is not text"),
     ],
 )
 def test_a_secret_that_is_too_short_or_no_text_is_refused(content: bytes, reason: str) -> None:
@@ -115,7 +115,7 @@ def test_a_secret_that_others_can_read_is_reported(caplog: pytest.LogCaptureFixt
 
 def test_a_file_in_the_place_of_the_data_directory_is_refused() -> None:
     Path("data").write_text("")
-    with pytest.raises(ConfigurationError, match=r"data directory data cannot be made.*--data-dir"):
+    with pytest.raises(ConfigurationError, match=r"data directory data cannot be created.*--data-dir"):
         open_installation(Settings(data_dir=Path("data")))
 
 

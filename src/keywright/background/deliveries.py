@@ -101,7 +101,7 @@ async def time_attempt(
         attempt = await _attempt(due, endpoint, known, signer, sender)
     except Exception as problem:
         log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
-        attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
+        attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log has details", 0)
     return replace(attempt, duration_ms=int((monotonic() - began) * 1000))
 
 
@@ -114,7 +114,7 @@ async def _attempt(
     # The clock may have been behind when the event was recorded.
     happened_at = None if due.event is None else max(due.event.occurred_at, delivery.created_at)
     if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
-        return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
+        return Attempt(delivery.id, None, "the event is too old, or no longer stored", 0, is_hopeless=True)
     try:
         answer = await sender.send(
             write_headers(delivery.message_id, body, now, known, signer.sign_bytes), body

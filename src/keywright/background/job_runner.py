@@ -42,10 +42,10 @@ _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.5
 #: after six, a step has one license at most.
 _MAX_TIMEOUTS = 8
 _TOO_SLOW = (
-    "A step took too long again and again, even with a single license. Something blocks the database, or "
-    "this license has too many records; the server's log says more. What was done stays done."
+    "A step timed out repeatedly, even with a single license. Something blocks the database, or this "
+    "license has too many records; see the server's log. Completed steps are kept."
 )
-_FAILED = "An unexpected error; the server's log has more."
+_FAILED = "An unexpected error; see the server's log."
 
 log = logging.getLogger(__name__)
 

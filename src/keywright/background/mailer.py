@@ -37,7 +37,7 @@ _PAUSE = 1.0
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 #: The timeout of the mail in progress while the process stops, in seconds.
 _LAST_TIMEOUT = 5.0
-_UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's log has more.")
+_UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; see the server's log.")
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Mailer(Handler):
 
         client = self._connect()
         if client is None:
-            return AttemptOutcome(Fate.DELAYED, "There is no mail server any more.", is_servers_fault=True)
+            return AttemptOutcome(Fate.DELAYED, "There is no longer a mail server.", is_servers_fault=True)
         now = read_clock()
         mail_settings = mail_settings_of(self._settings)
         read = partial(letters.read_letter, mail=mail, settings=mail_settings, now=now)

@@ -159,7 +159,7 @@ class ShopRunner(Handler):
         event = await self._read(task)
         if event is not None and event.needs_api:
             if self._questions.waiting >= _MAX_ASKING:
-                raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "too many questions wait for an answer")
+                raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "too many requests to shops are waiting")
             return False
         if event is not None:
             await self._decide(task, event)
@@ -205,7 +205,7 @@ class ShopRunner(Handler):
         """Ask the shop in a thread. Raises ``_Postponed`` after a recent timeout."""
         began = monotonic()
         if self._quiet_until.get(connection_id, began) > began:
-            raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "it did not answer in time a moment ago")
+            raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "its last request timed out moments ago")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, _ask, module, access, event)
         except e.ShopUnavailable:
@@ -244,7 +244,7 @@ class ShopRunner(Handler):
             else:
                 unfinished = outcome
             await asyncio.sleep(_PAUSE if turn else 0)
-        raise _Postponed(shop_model.Reason.FAILED, "its licenses change again and again")
+        raise _Postponed(shop_model.Reason.FAILED, "its licenses keep changing")
 
     async def _ask_again(self, task: _Task, event: shop_model.ShopEvent) -> shop_model.ShopEvent:
         """Return the event with current data of the shop's API; unchanged if the shop refuses to answer."""
@@ -285,7 +285,7 @@ def _read(opened: shop_model.OpenedEvent) -> shop_model.ShopEvent:
     if opened.payload is None:
         raise _Postponed(shop_model.Reason.FORGOTTEN, None)
     if opened.stored.attempts > MAX_ATTEMPTS:
-        raise _Postponed(shop_model.Reason.FAILED, "its attempts do not come to an end")
+        raise _Postponed(shop_model.Reason.FAILED, "too many attempts")
     return read_payload(opened.payload, opened.opened.connection, opened.stored.event_id)
 
 

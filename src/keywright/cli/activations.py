@@ -22,7 +22,7 @@ def list_activations(
     here: Installation,
     key: Key,
     *,
-    is_active: Annotated[bool, typer.Option("--active", help="Only those that hold a place.")] = False,
+    is_active: Annotated[bool, typer.Option("--active", help="List active activations only.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the activations of a license, newest first, including those whose place was given up.
@@ -52,7 +52,7 @@ def release(
         typer.Argument(
             metavar="[NUMBER]",
             parser=parse_integer,
-            help="The activation, as `keywright activation list` shows it.",
+            help="The activation's ID; `keywright activation list` shows it.",
         ),
     ] = None,
     *,
@@ -63,13 +63,13 @@ def release(
     The records of the activations stay.
     """
     if (activation_id is None) != is_all:
-        raise WrongUsage("Give either the number of an activation or --all")
+        raise WrongUsage("Give either an activation's ID or --all")
     if activation_id is None:
         released: int = here.change(ReleaseAll(context=here.context, license=key))
         output.print_line(f"Given up: {format_count(released, 'place')}.")
         return
     here.change(ReleaseActivation(context=here.context, license=key, activation_id=activation_id))
-    output.print_line(f"The place of activation {activation_id} is given up.")
+    output.print_line(f"Activation {activation_id} has given up its place.")
 
 
 def _row(managed: ManagedActivation) -> tuple[object, ...]:

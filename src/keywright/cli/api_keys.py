@@ -26,7 +26,9 @@ def create(
     *,
     name: Annotated[
         str,
-        typer.Option(metavar="NAME", parser=parse_name, help="A name for it, such as that of the program."),
+        typer.Option(
+            metavar="NAME", parser=parse_name, help="A name for the key, such as the program that uses it."
+        ),
     ],
     permissions: Annotated[
         Permissions, typer.Option(metavar="WHAT", help="read, write, read_write or client; see above.")
@@ -37,7 +39,7 @@ def create(
         typer.Option(
             metavar="TIME",
             parser=parse_time,
-            help="When it ends: 2030-12-31, or '2030-12-31 18:00:00' (both UTC). Without it: never.",
+            help="When the key expires: 2030-12-31, or '2030-12-31 18:00:00' (both UTC). Default: never.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -67,11 +69,11 @@ def create(
     if as_json:
         output.print_json(output.api_key_json(api_key) | secrets)
         return
-    output.print_heading(f"API key {api_key.id} is made")
+    output.print_heading(f"API key {api_key.id} created")
     output.print_fields(list(secrets.items()))
     output.print_line(
-        "\nThe token is for the v3 interface (Authorization: Bearer …), key and secret are for both."
-        "\nKeep them now: the secrets are not stored and cannot be shown again."
+        "\nThe token works with v3 (Authorization: Bearer …), the key and secret with v2 and v3."
+        "\nSave them now: the secrets are not stored and cannot be shown again."
     )
 
 
@@ -104,16 +106,14 @@ def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
 def revoke(
     here: Installation,
     *,
-    api_key_id: Annotated[
-        int, typer.Argument(metavar="ID", parser=parse_integer, help="The API key's number.")
-    ],
+    api_key_id: Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The API key's ID.")],
 ) -> None:
     """Revoke an API key for good.
 
     Every server process refuses it within one second.
     """
     here.change(RevokeApiKey(context=here.context, api_key_id=api_key_id))
-    output.print_line(f"API key {api_key_id} is revoked.")
+    output.print_line(f"API key {api_key_id} revoked.")
 
 
 def _row(one: ApiKey) -> tuple[object, ...]:

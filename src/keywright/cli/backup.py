@@ -47,31 +47,31 @@ def add_to(app: typer.Typer) -> None:
     )(with_options(restore))
 
 
-_IsOverwriting = Annotated[bool, typer.Option("--overwrite", help="Replace a backup of that name.")]
+_IsOverwriting = Annotated[bool, typer.Option("--overwrite", help="Replace an existing backup of that name.")]
 
 
 def backup(
     options: InstallationOptions,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make; - is standard output.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
     *,
     is_overwriting: _IsOverwriting = False,
     is_unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="Back up without the secret, if it is lost: nothing is signed.")
+        bool, typer.Option("--unsigned", help="If the secret is lost: make an unsigned backup.")
     ] = False,
     is_with_secret: Annotated[
         bool,
         typer.Option(
             "--with-secret",
-            help="Include the secret: a person who has the file can then read every license key, and alter "
-            "and sign backups.",
+            help="Include the secret. Anyone who has the file can then read every license key, and sign "
+            "altered backups.",
         ),
     ] = False,
     is_with_files: Annotated[
-        bool, typer.Option("--with-files", help="Include the files of releases, too.")
+        bool, typer.Option("--with-files", help="Include the files of releases.")
     ] = False,
 ) -> None:
-    """Back up the database as it is at this moment into one file, from which `keywright restore` restores
-    everything. The server keeps running.
+    """Back up the database to one file, from which `keywright restore` restores everything. The server keeps
+    running.
 
     The backup contains everything in the database and, with --with-files, the files of releases. It does
     not contain the secret that seals license keys, unless you use --with-secret: keep the secret elsewhere.
@@ -93,9 +93,9 @@ def backup(
     secret = load_secret(settings) if is_with_secret else find_secret(settings)
     if secret is None and not is_unsigned:
         raise ConfigurationError(
-            f"the secret is missing in {settings.secret_file.absolute()}: the backup could not be signed, "
-            "nor its license keys be read. Restore that file, or give the secret as KEYWRIGHT_SECRET; if it "
-            "is lost, use --unsigned."
+            f"the secret is missing from {settings.secret_file.absolute()}. Without it, the backup cannot "
+            "be signed, and its license keys cannot be read. Restore that file, or set KEYWRIGHT_SECRET; "
+            "if the secret is lost, use --unsigned."
         )
     key_ring = None if secret is None else load_key_ring(settings)
     if file == "-" and sys.stdout.isatty():
@@ -115,7 +115,7 @@ def backup(
     print_line = output.print_line if file != "-" else output.print_error
     name = "this" if file == "-" else file
     print_line(
-        f"{name} is a backup of {describe_database(settings)} {_summary(new.manifest)}. It has "
+        f"{name} is a backup of {describe_database(settings)} {_summary(new.manifest)}. It is "
         f"{format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
@@ -131,7 +131,7 @@ def _run_after(command: str, file: Path) -> None:
     variables = {**os.environ, "BACKUP_FILE": str(file.absolute())}
     status = subprocess.run(["sh", "-c", command], env=variables, check=False).returncode  # noqa: S603, S607
     if status:
-        raise ConfigurationError(f"{file} is made, and then backup_command failed (status {status}).")
+        raise ConfigurationError(f"{file} was written, but backup_command failed (status {status}).")
 
 
 @contextmanager
@@ -155,31 +155,31 @@ def restore(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A file that `keywright backup` made, as it is or compressed by gzip; - is standard input.",
+            help="A file from `keywright backup`, possibly compressed with gzip; - is standard input.",
         ),
     ],
     *,
     is_checked_only: Annotated[
         bool,
-        typer.Option("--check", help="Show what is in the file, and whether it is whole; change nothing."),
+        typer.Option("--check", help="Show the contents of the file and verify it; change nothing."),
     ] = False,
     is_overwriting: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace the existing database. An SQLite file is kept beside the new one."
+            "--overwrite", help="Replace the existing database. An SQLite file is kept next to the new one."
         ),
     ] = False,
     is_unsigned: Annotated[
         bool,
         typer.Option(
             "--unsigned",
-            help="Do not check the signature: anyone who could write to the file may have altered it, "
-            "passwords and limits included. On PostgreSQL, such a file can also run any SQL.",
+            help="Do not check the signature. Anyone with write access to the file may have altered it, "
+            "including passwords and limits; on PostgreSQL, such a file can also run any SQL.",
         ),
     ] = False,
 ) -> None:
-    """Restore everything from a backup into the installation that the settings name; then check it, as
-    `keywright doctor` does. Stop the server first.
+    """Restore a backup into the installation that the settings name, and check it as `keywright doctor` does.
+    Stop the server first.
 
     The whole file is checked before anything changes, and then everything is replaced at once: an
     interrupted restore leaves either the old database or the one in the backup. If the existing database is
@@ -221,15 +221,17 @@ def restore(
                 before_replacing=save_others,
                 progress=progress,
             )
-        output.print_line(f"{describe_database(settings)} is restored {_summary(manifest)}.")
-        output.print_line("The server can be started.")
+        output.print_line(f"Restored {describe_database(settings)} {_summary(manifest)}.")
+        output.print_line("You can start the server.")
         if secret is not None:
-            output.print_line(f"The secret, which was in the backup, is in {settings.secret_file}.")
+            output.print_line(f"The secret from the backup is now in {settings.secret_file}.")
         if manifest.files:
             count = format_count(manifest.files, "file")
-            output.print_line(f"Its {count} of releases are in {settings.files_folder.absolute()}.")
+            output.print_line(
+                f"The files of releases ({count}) are now in {settings.files_folder.absolute()}."
+            )
         if kept is not None:
-            output.print_line(f"What was there before is kept in {kept}.")
+            output.print_line(f"The previous database is kept in {kept}.")
     _examine(options)
 
 
@@ -253,20 +255,22 @@ def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None
             ("API keys", f"{contents.api_keys:,}"),
             ("users", f"{contents.users:,}"),
             ("files", f"{manifest.files:,}"),
-            ("the secret", "is in it" if manifest.has_secret else "is not in it"),
+            ("the secret", "included" if manifest.has_secret else "not included"),
         ]
     )
     if is_unsigned:
-        output.print_line(f"\n{backup.path} is whole, but its signature was not checked: it may be altered.")
+        output.print_line(
+            f"\n{backup.path} is complete, but its signature was not checked: it may have been altered."
+        )
     else:
-        output.print_line(f"\n{backup.path} is whole: every byte of it is as it was written and signed.")
+        output.print_line(f"\n{backup.path} is complete and unaltered: its signature is valid.")
 
 
 def _find_signer(backup: "Backup", settings: "Settings") -> "KeyRing":
     try:
         return _find_secret(backup, settings, is_unsigned=False)[0]
     except ConfigurationError as problem:
-        raise ConfigurationError(f"{problem} To check the sum only, use --unsigned.") from None
+        raise ConfigurationError(f"{problem} To check only the checksum, use --unsigned.") from None
 
 
 def _find_secret(
@@ -289,19 +293,20 @@ def _find_secret(
         if all(one is None or key_ring.find_ring(one) is not None for one in needed):
             return key_ring, None
         raise ConfigurationError(
-            f"the backup was made with another secret than {place}, which cannot read its license keys. "
-            + _secret_to_use(backup, settings)
+            f"the backup was made with a different secret than {place}, which cannot read its license "
+            "keys. " + _secret_to_use(backup, settings)
         )
     if backup.secret is None:
         raise ConfigurationError(
-            "the secret is missing, and it is not in the backup: put the one that the backup was made with "
-            f"into {file}, or give it as KEYWRIGHT_SECRET. Without it, the license keys cannot be read."
+            "the secret is missing, and the backup does not contain it. Put the secret that the backup "
+            f"was made with into {file}, or set KEYWRIGHT_SECRET. Without it, the license keys cannot be "
+            "read."
         )
     if not is_unsigned:
         raise ConfigurationError(
-            "the secret is only in the backup itself, so its signature proves nothing: anyone who could read "
-            f"the file could alter it and sign it again. Put the secret into {file}; or, if you trust every "
-            "place where the backup was kept, use --unsigned."
+            "the secret is only in the backup itself, so its signature proves nothing: anyone who could "
+            f"read the file could alter it and sign it again. Put the secret into {file}; or, if you trust "
+            "every place where the backup was stored, use --unsigned."
         )
     return KeyRing(backup.secret.encode()), backup.secret
 
@@ -310,14 +315,14 @@ def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
     from keywright.config.installation import path_of_retired_secret
 
     if backup.secret is not None:
-        return "Use the one in the backup: move that one away."
+        return "To use the secret in the backup, move that one away."
     secret_id = backup.manifest.secret_id
     file = path_of_retired_secret(settings, secret_id)
     place = f" It is in {file.absolute()}." if file.exists() else ""
     return (
-        f"If the secret was rotated since, give the one before (its ID is {secret_id}) as previous_secret, "
-        f"or put it into {settings.previous_secret_file.absolute()}.{place} Otherwise use the one it was "
-        "made with."
+        "If the secret was rotated since, set previous_secret to the previous one (its ID is "
+        f"{secret_id}), or put it into {settings.previous_secret_file.absolute()}.{place} Otherwise use "
+        "the secret that the backup was made with."
     )
 
 
@@ -326,7 +331,7 @@ def _examine(options: InstallationOptions) -> None:
         with open_here(options, is_made=False) as here:
             examine_here(here)
     except KeyboardInterrupt:
-        output.print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
+        output.print_error("The backup is restored, but the check was interrupted: run `keywright doctor`.")
         raise typer.Exit(1) from None
 
 
@@ -342,7 +347,7 @@ def _files_advice(settings: "Settings", manifest: "Manifest") -> str:
     from keywright.provisioning.releases.files import list_stored
 
     if manifest.files:
-        return f"It has the {format_count(manifest.files, 'file')} of releases."
+        return f"It includes the files of releases ({format_count(manifest.files, 'file')})."
     stored = list(list_stored(settings.files_folder))
     if not stored:
         return ""
@@ -350,27 +355,27 @@ def _files_advice(settings: "Settings", manifest: "Manifest") -> str:
     named = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
     count = format_count(len(stored), "file")
     return (
-        f"It does not have the {count} of releases{f' ({named})' if named else ''}: "
-        f"copy the folder {settings.files_folder.absolute()}, too, whose files never change; or use "
-        "--with-files."
+        f"It does not include the files of releases ({count}{f': {named}' if named else ''}). Copy the "
+        f"folder {settings.files_folder.absolute()}, too (its files never change), or use --with-files."
     )
 
 
 def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:
     if manifest.has_secret:
         return (
-            "The secret is in it: the file is enough to read every license key, and to sign altered backups."
+            "It includes the secret: anyone who has the file can read every license key, and sign altered "
+            "backups."
         )
     file = settings.secret_file.absolute()
     place = f"in {file}" if settings.secret is None else f"given by {settings.source_of('secret')}"
     if settings.secret is None and not file.exists():
         return (
-            f"The secret is not in it, nor in {file}: without it, the backup is of no use, and it is not "
-            "signed. Look for it."
+            f"It is unsigned and does not include the secret, which is not in {file} either. Find the "
+            "secret: without it, the backup is useless."
         )
     return (
-        f"The secret is not in it, but {place}: keep a copy of that elsewhere. Without it, the license keys "
-        "cannot be read, and the backup is of no use."
+        f"It does not include the secret, which is {place}. Keep a copy of the secret elsewhere: without "
+        "it, the license keys cannot be read, and the backup is useless."
     )
 
 

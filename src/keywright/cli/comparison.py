@@ -51,7 +51,7 @@ def compare_source(here: Installation, source: "SpooledSource", *, as_json: bool
             output.print_table(("license", "field", "there", "here"), differences)
             output.print_line()
         what = f"{format_count(len(seen), 'license')} compared"
-        result = f"{amount:,} not the same" if amount else "all are the same"
+        result = f"differences in {format_count(amount, 'license')}" if amount else "no differences"
         output.print_line(f"{what}: {result}. Nothing was changed.")
     if amount:
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ from keywright.cli.crud import with_fields
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
 from keywright.core.errors import NothingToChange
-from keywright.core.parsing import parse_integer
+from keywright.core.parsing import format_count, parse_integer
 from keywright.provisioning.shops.commands import (
     GetConnection,
     ListConnections,
@@ -70,18 +70,16 @@ def add(
     if as_json:
         output.print_json(output.connection_json(opened.connection) | {"secret": opened.secret})
         return
-    output.print_heading(f"Connection {opened.connection.id} is made")
+    output.print_heading(f"Connection {opened.connection.id} created")
     is_made_there = shop in MAKE_SECRETS and "secret" not in fields
     secrets = [] if is_made_there else [("secret", opened.secret)]
     output.print_fields([*_fields(opened.connection), *secrets])
-    output.print_line(
-        "\nEnter your server's address with this path in the shop, as the address of its webhook."
-    )
+    output.print_line("\nIn the shop, set the webhook's address to your server's address with this path.")
     if is_made_there:
-        output.print_line("The shop makes a secret for it. Save that one here:")
+        output.print_line("The shop creates a secret for the webhook. Save it here:")
         output.print_line(f"  keywright connection edit {opened.connection.id} --secret - < secret.txt")
     else:
-        output.print_line("Keep the secret now: it cannot be shown again.")
+        output.print_line("Save the secret now: it cannot be shown again.")
 
 
 @command(app, name="list")
@@ -138,7 +136,7 @@ def edit(
         raise NothingToChange
     changes = ConnectionFields(**_read_secrets(fields))
     changed = here.change(to_update(here.context, connection_id, changes))
-    _print(changed, f"Connection {connection_id} is changed.", as_json)
+    _print(changed, f"Connection {connection_id} updated.", as_json)
 
 
 @command(app, "keywright connection remove 1")
@@ -151,7 +149,7 @@ def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure =
     if not is_sure:
         typer.confirm(f"Remove connection {connection_id} and its events?", abort=True, err=True)
     here.change(RemoveConnection(context=here.context, connection_id=connection_id))
-    output.print_line(f"Connection {connection_id} is removed.")
+    output.print_line(f"Connection {connection_id} removed.")
 
 
 @command(app, "keywright connection take-over 2 1")
@@ -170,7 +168,7 @@ def take_over(
     taken = here.change(
         TakeOverSales(context=here.context, connection_id=connection_id, removed_id=removed_id)
     )
-    output.print_line(f"Licenses that connection {connection_id} has taken over: {taken:,}.")
+    output.print_line(f"Connection {connection_id} took over {format_count(taken, 'license')}.")
 
 
 def _print(connection: Connection, heading: str, as_json: bool) -> None:
@@ -188,7 +186,7 @@ def _fields(connection: Connection) -> list[tuple[str, object]]:
         ("path", f"/in/{connection.shop.value}/{connection.id}"),
         ("mode", connection.mode.value),
         ("mapping", ", ".join(map(format_mapped, connection.mapping)) or None),
-        ("API key", "there is one" if connection.has_api_key else None),
+        ("API key", "set" if connection.has_api_key else None),
         ("address", connection.url),
         ("paid states", ", ".join(connection.paid_states) or None),
         ("external id name", connection.external_id_name),

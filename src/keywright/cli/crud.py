@@ -67,9 +67,9 @@ class Crud:
         sure = {"is_sure": IsSure} if asks else {}
         changed = [f"17 {one}" for one in texts.update]
         self._add("create", f"Make a {noun.name}.", texts.create, new | json)
-        self._add("list", f"List the {noun.name}s, by their IDs.", texts.list, filters | json)
+        self._add("list", f"List the {noun.name}s in order of ID.", texts.list, filters | json)
         self._add("show", f"Show a {noun.name}. {texts.show_more}", ["17"], id | json)
-        self._add("update", "Change what the options name, and nothing else.", changed, id | fields | json)
+        self._add("update", "Change only what the options name.", changed, id | fields | json)
         self._add("delete", texts.delete, ["17"], id | sure)
 
     def _add(self, verb: str, text: str, examples: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class Crud:
         fields = self._noun.new(**_values(self._noun.new, given))
         self._check(here, fields)
         made = here.change(self._noun.create(context=here.context, fields=fields))
-        self.print_one(made, self._heading(made.id, "is made."), as_json=as_json)
+        self.print_one(made, self._heading(made.id, "created."), as_json=as_json)
 
     def _list(self, here: Installation, *, limit: int | None, as_json: bool, **filters: Any) -> None:
         where = self._query(**{name: one for name, one in filters.items() if one is not None})
@@ -118,13 +118,13 @@ class Crud:
         fields = self._noun.fields(**changes)
         self._check(here, fields)
         changed = here.change(self._noun.update(context=here.context, id=id, fields=fields))
-        self.print_one(changed, self._heading(id, "is changed."), as_json=as_json)
+        self.print_one(changed, self._heading(id, "updated."), as_json=as_json)
 
     def _delete(self, here: Installation, *, id: int, is_sure: bool = True) -> None:
         if not is_sure:
             typer.confirm(f"Delete {self._noun.name} {id}?", abort=True, err=True)
         here.change(self._noun.delete(context=here.context, id=id))
-        output.print_line(self._heading(id, "is deleted."))
+        output.print_line(self._heading(id, "deleted."))
 
     def print_one(self, one: Any, heading: str, *, as_json: bool) -> None:
         """Print a record: its fields below this heading, or JSON."""
@@ -156,8 +156,8 @@ def _option(member: Member, *, is_new: bool) -> Any:
     """
     text = member.description
     if member.items is not None:
-        more = ", and none removes all" if member.can_be_empty else ""
-        text += " Repeat it for more" + ("." if is_new else f"; they replace all others{more}.")
+        more = "; none removes all" if member.can_be_empty else ""
+        text += " Repeatable" + ("." if is_new else f"; the new values replace all others{more}.")
         items = typer.Option(
             member.items.option, metavar=member.items.metavar, parser=_item_parser(member), help=text
         )

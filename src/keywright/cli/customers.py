@@ -98,10 +98,10 @@ def erase(
         typer.confirm(question, abort=True, err=True)
     command = EraseCustomer(context=here.context, customer_id=customer_id)
     erase_all(here.ask, here.change, command)
-    output.print_line(f"All that identified customer {customer_id} is erased.")
+    output.print_line(f"All personal data of customer {customer_id} is erased.")
     output.print_line(
-        "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "
-        "What you delete: backups, the server's and the proxy's logs."
+        "Deleted automatically: answers stored for repeated calls (after 48 hours), export files (after "
+        "24 hours). For you to delete: backups, and the logs of the server and the proxy."
     )
 
 

@@ -110,7 +110,7 @@ def print_calls(demo: Demo, api_url: str, curl: str) -> None:
     )
     output.print_heading(f"A license with three places to try:  {demo.license_key}")
     for what, *lines in (
-        ("Activate it, and keep the token of the answer:", f"ANSWER=$({curl} '{activate}')", *_KEEP_TOKEN),
+        ("Activate it and keep the token from the answer:", f"ANSWER=$({curl} '{activate}')", *_KEEP_TOKEN),
         ("Validate it:", f"{curl} '{validate}'; echo"),
         ("Deactivate that place:", f'{curl} "{deactivate}?token=$TOKEN"; echo'),
         ("Reactivate it:", f'{curl} "{activate}?token=$TOKEN"; echo'),
@@ -121,7 +121,7 @@ def print_calls(demo: Demo, api_url: str, curl: str) -> None:
 def print_device_calls(demo: Demo, v3_url: str, curl: str) -> None:
     """Print the v3 calls of the client libraries: activate a device, and validate the license for it."""
     body = json.dumps({"license_key": demo.license_key, "fingerprint": "device-1"})
-    output.print_line("\nOver v3, as the client libraries do, for a device in place of a token:")
+    output.print_line("\nOver v3, as the client libraries do it: with a device instead of a token:")
     for call in ("activate", "validate"):
         output.print_line(f"  {curl} '{v3_url}/{call}' -d '{body}'; echo")
 
@@ -142,7 +142,7 @@ def print_sale(demo: Demo, base_url: str) -> None:
     headers = (
         """-H "webhook-id: demo-$AT" -H "webhook-timestamp: $AT" -H "webhook-signature: v1,$SIGNATURE\""""
     )
-    output.print_line("\nSell a license, as a shop does: every time this is pasted, there is one more:")
+    output.print_line("\nSell a license, as a shop does. Each paste sells one more:")
     for line in (
         "AT=$(date +%s)",
         f"BODY='{body}'",
@@ -157,12 +157,10 @@ def print_management_call(demo: Demo, api_url: str, another: str) -> None:
     ones.
     """
     if demo.credentials is None:
-        output.print_line(
-            "\nThe secret of the demo's API key was shown when it was made, and only then. Another:"
-        )
+        output.print_line("\nThe secret of the demo's API key was shown only once. To create another key:")
         output.print_line(f"  {another}")
     else:
-        output.print_line("\nList the licenses; this API key is shown now, and never again:")
+        output.print_line("\nList the licenses; this API key is shown only now:")
         output.print_line(f"  curl -sS -u '{demo.credentials}' '{api_url}/licenses'; echo")
 
 

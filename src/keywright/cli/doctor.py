@@ -45,20 +45,20 @@ def doctor(
         bool,
         typer.Option(
             "--before-upgrade",
-            help="Only show what the first start of this version will do to the database, and what is in the "
-            "way; change nothing. Status 1: something must be done first.",
+            help="Only show how the first start of this version will migrate the database, and what "
+            "prevents it; change nothing. Status 1: something prevents it.",
         ),
     ] = False,
     is_clock_right: Annotated[
         bool,
         typer.Option(
             "--confirm-clock",
-            help="Only confirm that the clock of this machine is right, where servers doubt theirs.",
+            help="Only confirm that this machine's clock is right, after servers stopped trusting theirs.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that everything in the database is as it has to be; the server may run meanwhile.
+    """Check that the database is consistent. The server may keep running.
 
     It checks that every counter equals the number of active activations or leases and is within the limit;
     that every license key can be read and found; that every activation belongs to a license; that events and
@@ -79,7 +79,7 @@ def doctor(
     with open_here(options, is_made=False) as here:
         if is_clock_right:
             here.change(BelieveClock(context=here.context, is_confirmed=True))
-            output.print_line(f"Servers whose clocks show {output.format_time(here.now)} UTC trust them.")
+            output.print_line(f"Servers now trust clocks that show {output.format_time(here.now)} UTC.")
             return
         examine_here(here, is_repairing=is_repairing, as_json=as_json)
 
@@ -105,12 +105,12 @@ def examine_here(here: Installation, *, is_repairing: bool = False, as_json: boo
         findings.append((finding, was_repaired))
         if not as_json:
             what = f"{finding.what[:1].upper()}{finding.what[1:]}"
-            output.print_line(f"{what}. {'It is repaired.' if was_repaired else finding.advice}")
+            output.print_line(f"{what}. {'Repaired.' if was_repaired else finding.advice}")
     is_well = all(was_repaired for _, was_repaired in findings)
     if as_json:
         output.print_json(_json(findings, examined, warnings, is_well=is_well))
     else:
-        verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
+        verdict = "no problems found" if is_well else "problems found, see above"
         licenses = format_count(examined.licenses, "license")
         looked_at = f"{licenses} and {format_count(examined.activations, 'activation')}"
         output.print_line(f"Looked at {looked_at} in {monotonic() - began:.1f} s: {verdict}.")
@@ -152,7 +152,7 @@ def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
 
     settings = options.read_settings()
     if not has_database(settings):
-        raise ConfigurationError(f"there is no database in {describe_database(settings)} to be upgraded.")
+        raise ConfigurationError(f"there is no database to upgrade in {describe_database(settings)}.")
     found = preview(settings, load_key_ring(settings), list_versions(settings), datetime.now(UTC))
     if as_json:
         output.print_json(found)
@@ -168,17 +168,17 @@ def _print_preview(found: dict[str, Any], database: str) -> None:
     fields = [
         ("database", f"{database}  {found['database_version']}"),
         ("schema", found["schema"]),
-        ("pending", "" if found["pending"] else "nothing: this version uses it as it is"),
+        ("pending", "" if found["pending"] else "nothing: the schema is current"),
         *(("", one) for one in found["pending"]),
         *sizes.items(),
         ("last backup", found["last_backup"] or "none"),
-        ("goes on afterwards", ", ".join(waiting) or "nothing waits"),
-        ("the version before", f"{'works on' if found['is_compatible'] else 'refuses'} the new schema"),
+        ("unfinished work", ", ".join(waiting) or "none"),
+        ("the previous version", f"{'works on' if found['is_compatible'] else 'refuses'} the new schema"),
     ]
     output.print_fields(fields)
     lines = [f"Warning: {one}" for one in found["warnings"]]
-    lines += [f"In the way: {one}" for one in found["obstacles"]]
-    output.print_line("\n".join(["", *lines] if lines else ["", "Nothing is in the way of the upgrade."]))
+    lines += [f"Problem: {one}" for one in found["obstacles"]]
+    output.print_line("\n".join(["", *lines] if lines else ["", "Nothing prevents the upgrade."]))
 
 
 def _json(

@@ -36,7 +36,7 @@ def parse_moment(text: str) -> datetime:
         return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     moment = parsing.parse_time(text)
     if moment is None:
-        raise ValueError("must be a time, today, yesterday, or how long ago, such as 2h")
+        raise ValueError("must be a time, today, yesterday, or an age such as 2h")
     return moment
 
 
@@ -59,24 +59,29 @@ _Since = Annotated[
     typer.Option(
         metavar="TIME",
         parser=parse_moment,
-        help="The beginning: yesterday, today, 30m, 2h, 7d, or a time (UTC). Without it: the last day.",
+        help="The first time to list: yesterday, today, 30m, 2h, 7d, or a time (UTC). Default: a day ago.",
     ),
 ]
 _Type = Annotated[
     str | None,
     typer.Option(
-        "--type", metavar="TYPE", parser=_parse_type, help="Those of this type; license.* is all of licenses."
+        "--type",
+        metavar="TYPE",
+        parser=_parse_type,
+        help="Only events of this type; license.* matches all events of licenses.",
     ),
 ]
 _License = Annotated[
-    str | None, typer.Option("--license", metavar="KEY", parser=parse_key, help="Those about this license.")
+    str | None,
+    typer.Option("--license", metavar="KEY", parser=parse_key, help="Only events of this license."),
 ]
 _Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, max=parsing.MAX_COUNT, help="How many to show at most.")
+    int | None,
+    typer.Option(metavar="N", min=1, max=parsing.MAX_COUNT, help="The highest number of events to show."),
 ]
 _Follow = Annotated[
     bool,
-    typer.Option("--follow", "-f", help="Go on with new events as they come, until Ctrl-C."),
+    typer.Option("--follow", "-f", help="Keep printing new events until Ctrl-C."),
 ]
 
 
@@ -100,7 +105,7 @@ def events(
     is_following: _Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what happened, the oldest first: each event once, and none left out.
+    """List events, oldest first: each exactly once.
 
     With --follow, only new events are shown unless you give --since, and --json prints one object per line.
     """

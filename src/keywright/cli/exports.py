@@ -82,23 +82,25 @@ def export(
         Kind,
         typer.Argument(
             metavar="WHAT",
-            help="licenses, activations, events, customers, or usage: the periods of all meters.",
+            help="licenses, activations, events, customers, or usage (the periods of all meters).",
         ),
     ],
     *,
     format: Annotated[
-        Format, typer.Option(help="A table for spreadsheets, or an object a line.")
+        Format, typer.Option(help="csv for spreadsheets; jsonl has one JSON object per line.")
     ] = Format.CSV,
     with_activations: Annotated[
         bool,
-        typer.Option("--with-activations", help="With each license's activations; for licenses in jsonl."),
+        typer.Option(
+            "--with-activations", help="Include each license's activations; only for licenses as jsonl."
+        ),
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file. Without it: standard output."),
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write. Default: standard output."),
     ] = None,
 ) -> None:
-    """Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.
+    """Export all records of a kind, with whole license keys and tokens, as CSV or JSON Lines.
 
     Only its owner can read the file. `keywright import csv` and `keywright import jsonl` restore the
     licenses unchanged, with their IDs where these are free; with --with-activations, the tokens of programs

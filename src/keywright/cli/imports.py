@@ -25,34 +25,39 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 _MAX_SECRET_BYTES = 1_000
-_WHERE = "The plugin's secrets lie in wp-content/uploads/{}-files/ of the shop."
+_WHERE = "The plugin's secrets are in wp-content/uploads/{}-files/ of the shop."
 _MISSING = (
-    "The plugin's two secrets are needed: its license keys are sealed with them. Copy defuse.txt and "
-    "secret.txt from wp-content/uploads/{0}-files/ of the shop, and give them as --defuse FILE --secret "
-    "FILE; or the texts of the constants {1}_PLUGIN_DEFUSE and {1}_PLUGIN_SECRET of wp-config.php."
+    "The plugin's two secrets are required: its license keys are encrypted with them. Copy defuse.txt and "
+    "secret.txt from wp-content/uploads/{0}-files/ of the shop, and pass them as --defuse FILE --secret "
+    "FILE; or pass the values of the constants {1}_PLUGIN_DEFUSE and {1}_PLUGIN_SECRET in wp-config.php."
 )
 
 
 _File = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", help="What mysqldump wrote, also compressed; - is standard input."),
+    typer.Argument(
+        metavar="[FILE]", help="The output of mysqldump, possibly compressed; - is standard input."
+    ),
 ]
 _Defuse = Annotated[
-    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
+    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its contents.")
 ]
 _Secret = Annotated[
-    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's secret.txt, or its text.")
+    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's secret.txt, or its contents.")
 ]
 _Prefix = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if there are several shops."),
+    typer.Option(
+        metavar="TEXT", help="The prefix of the shop's tables, if the database contains several shops."
+    ),
 ]
 _Url = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="The shop, in place of a file: https://shop.example.com."),
+    typer.Option(metavar="URL", help="The shop, instead of a file: https://shop.example.com."),
 ]
 _ConsumerKey = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The consumer key of an API key there that may read.")
+    str | None,
+    typer.Option(metavar="TEXT", help="The consumer key of an API key of the shop with read permission."),
 ]
 _ConsumerSecret = Annotated[
     str | None,
@@ -60,7 +65,7 @@ _ConsumerSecret = Annotated[
         metavar="FILE|TEXT",
         envvar="LMFWC_CONSUMER_SECRET",
         show_envvar=False,
-        help="Its consumer secret, or a file with it. Without it: the environment variable "
+        help="The consumer secret, or a file with it. Default: the environment variable "
         "LMFWC_CONSUMER_SECRET.",
     ),
 ]
@@ -68,15 +73,15 @@ _Mysql = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The shop's database, in place of a file: mysql://user@host/database. After ?, socket=FILE "
-        "names a socket, and ssl_ca=FILE the authority that signed the server's certificate.",
+        help="The shop's database, instead of a file: mysql://user@host/database. After ?, socket=FILE "
+        "names a socket, and ssl_ca=FILE the CA that signed the server's certificate.",
     ),
 ]
 
 
 def _password_option(variable: str) -> Any:
     """Return the option for the password of the database's user; the environment variable is its default."""
-    text = f"Its user's password, or a file with it. Without it: the environment variable {variable}."
+    text = f"The database user's password, or a file with it. Default: the environment variable {variable}."
     return typer.Option(metavar="FILE|TEXT", envvar=variable, show_envvar=False, help=text)
 
 
@@ -108,8 +113,8 @@ def lmfwc(
         bool,
         typer.Option(
             "--compare",
-            help="With --url: print how licenses differ there and here, exit status 1 if any does; change "
-            "nothing.",
+            help="With --url: print how the shop's licenses differ from those here; change nothing. "
+            "Status 1: some differ.",
         ),
     ] = False,
     is_dry_run: _IsDryRun = False,
@@ -132,7 +137,9 @@ def lmfwc(
     available; this needs the shop's address and an API key of the shop.
     """
     if [file, mysql, url].count(None) != 2 or (is_comparison and url is None):
-        raise WrongUsage("Name a file, a database (--mysql URL) or a shop (--url URL); to compare, a shop.")
+        raise WrongUsage(
+            "Name a file, a database (--mysql URL) or a shop (--url URL); --compare needs a shop."
+        )
     _require_converter()
     if url is not None:
         client = _connect(url, consumer_key, consumer_secret)
@@ -202,7 +209,8 @@ def edd(
         bool,
         typer.Option(
             "--compare",
-            help="Print how licenses differ there and here, exit status 1 if any does; change nothing.",
+            help="Print how the shop's licenses differ from those here; change nothing. Status 1: some "
+            "differ.",
         ),
     ] = False,
     is_dry_run: _IsDryRun = False,
@@ -236,7 +244,7 @@ def edd(
 def _require_converter() -> None:
     if find_spec("keywright_converter") is None:
         raise SourceUnusable(
-            f"The converter of shops is not installed: {sys.executable} -m pip install 'keywright[import]'"
+            f"The converter for shops is not installed: {sys.executable} -m pip install 'keywright[import]'"
         )
 
 
@@ -247,7 +255,7 @@ def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "
         raise SourceUnusable(_MISSING.format(family.name, family.name.upper()))
     for given in (defuse, secret):
         if given.endswith(".txt") and not Path(given).is_file():
-            raise SourceUnusable(f"{given}: there is no such file. {_WHERE.format(family.name)}")
+            raise SourceUnusable(f"{given}: no such file. {_WHERE.format(family.name)}")
     return Secrets(_read(defuse), _read(secret), family.name)
 
 
@@ -282,7 +290,7 @@ def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | N
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
 
     if consumer_key is None or consumer_secret is None:
-        raise WrongUsage("The shop's API key is needed, as --consumer-key TEXT --consumer-secret FILE.")
+        raise WrongUsage("The shop's API key is required: --consumer-key TEXT --consumer-secret FILE.")
     try:
         return LmfwcClient(url or "", consumer_key.strip(), _read(consumer_secret).strip())
     except ValueError as problem:

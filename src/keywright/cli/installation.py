@@ -101,9 +101,9 @@ def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Instal
             missing, option = f"there is no installation in {place}", "--database-url"
         if not is_made:
             raise ConfigurationError(
-                f"{missing}. Name the right place with {option}, or make one with `keywright init`."
+                f"{missing}. Name the right one with {option}, or create one with `keywright init`."
             )
-        log.warning("%s yet; it is made now", missing)
+        log.warning("%s yet; creating it", missing)
     storage = open_installation(settings)
     try:
         yield Installation(storage, settings)

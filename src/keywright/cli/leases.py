@@ -25,17 +25,24 @@ usage_app = typer.Typer(no_args_is_help=True)
 
 _From = Annotated[
     datetime | None,
-    typer.Option("--from", metavar="TIME", parser=parse_moment, help="That begin then or later (UTC)."),
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        parser=parse_moment,
+        help="Only periods that start at this time or later (UTC).",
+    ),
 ]
 _To = Annotated[
     datetime | None,
-    typer.Option("--to", metavar="TIME", parser=parse_moment, help="That begin before that (UTC)."),
+    typer.Option(
+        "--to", metavar="TIME", parser=parse_moment, help="Only periods that start before this time (UTC)."
+    ),
 ]
 _MAX_LEASES = 10_000
 _PAGE = 1_000
 
 _LeaseId = Annotated[
-    str, typer.Argument(metavar="LEASE", help="The lease, as `keywright lease list` shows it.")
+    str, typer.Argument(metavar="LEASE", help="The lease's ID; `keywright lease list` shows it.")
 ]
 
 
@@ -64,7 +71,7 @@ def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
     a lease again if one is free. To stop a program for good, release its activation or disable the license.
     """
     here.change(EndLease(context=here.context, license=key, lease_id=lease_id))
-    output.print_line("The lease is ended.")
+    output.print_line("Lease released.")
 
 
 @command(usage_app, "keywright usage show KEY")
@@ -82,7 +89,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     if as_json:
         output.print_json(usage)
         return
-    columns = ("meter", "used", "limit", "per", "more", "starts again at")
+    columns = ("meter", "used", "limit", "per", "more", "resets at")
     output.print_table(columns, [_usage_row(name, one) for name, one in usage.items()])
 
 
@@ -91,14 +98,14 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
 def list_usage(
     here: Installation,
     key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="Of this license. Without it: of all.")
+        str | None, typer.Argument(metavar="KEY", help="The license. Default: all licenses.")
     ] = None,
     *,
-    meter: Annotated[str | None, typer.Option(help="Of this meter.")] = None,
+    meter: Annotated[str | None, typer.Option(help="Only this meter.")] = None,
     since: _From = None,
     until: _To = None,
     closed: Annotated[
-        bool, typer.Option("--closed", help="That are closed: nothing changes them any more.")
+        bool, typer.Option("--closed", help="Only closed periods, which no longer change.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +122,7 @@ def list_usage(
         shown = (dict(zip(exporters.USAGE, exporters.period_row(one), strict=True)) for one in found)
         output.print_json_array(map(msgspec.to_builtins, shown))
         return
-    columns = ("license", "meter", "from", "to", "used", "limit", "above it", "closed")
+    columns = ("license", "meter", "from", "to", "used", "limit", "over limit", "closed")
     output.print_table(columns, [_period_row(one) for one in found])
 
 

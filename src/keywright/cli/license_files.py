@@ -33,13 +33,19 @@ app = license_lists.app
 _MAX_DAYS = 36_500
 _Days = Annotated[
     int | None,
-    typer.Option(metavar="DAYS", min=1, max=_MAX_DAYS, help="How long it is valid, if the terms allow."),
+    typer.Option(
+        metavar="DAYS", min=1, max=_MAX_DAYS, help="How long the file is valid, if the terms allow it."
+    ),
 ]
 _Fingerprint = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The device that it is for; it must hold a place.")
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="The fingerprint of the device that the file is for; it must hold a place."
+    ),
 ]
 _Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write it there instead of printing it.")
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write to this file instead of standard output."),
 ]
 _PublicKey = Annotated[
     list[str] | None,
@@ -98,10 +104,12 @@ def _make_files(
     product_id: ProductId = None,
     ends_at: Annotated[
         datetime | None,
-        typer.Option(metavar="TIME", parser=parse_time, help="When they end. Without it: with the license."),
+        typer.Option(
+            metavar="TIME", parser=parse_time, help="When the files expire. Default: with their license."
+        ),
     ] = None,
-    mail: Annotated[bool, typer.Option(help="Whether to mail them to the customers.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make nothing, and count.")] = False,
+    mail: Annotated[bool, typer.Option(help="Whether to mail the files to the customers.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the files; make none.")] = False,
 ) -> None:
     """Make license files for all licenses and devices that may have one, and mail them to the customers.
 
@@ -126,7 +134,7 @@ def _make_files(
     )
     job = here.change(start_command(order, context=here.context))
     output.print_line(
-        f"Job {job.id} is started; `keywright license fetch-files {job.id}` writes its files once it is done."
+        f"Job {job.id} started; `keywright license fetch-files {job.id}` fetches its files when it is done."
     )
 
 
@@ -188,7 +196,7 @@ def _explain(
         raise typer.Exit(1)
 
 
-_GOOD = "it is good"
+_GOOD = "valid"
 
 
 def _public_keys(options: InstallationOptions) -> list[str]:
@@ -198,7 +206,7 @@ def _public_keys(options: InstallationOptions) -> list[str]:
     with open_here(options, is_made=False) as here:
         loaded = here.ask(LoadKeys())
     if loaded is None:
-        raise ConfigurationError("this installation has signed nothing yet. Name a key with --public-key.")
+        raise ConfigurationError("this installation has no signing key yet. Name a key with --public-key.")
     return [one.public_key for one in loaded.keys if one.withdrawn_at is None]
 
 
@@ -208,10 +216,10 @@ def _judge(explained: "Explained", now: datetime) -> str:
         return f"it {explained.problem}"
     claims, seconds = explained.claims, now.timestamp()
     if not claims["valid"]:
-        return f"it refuses: {claims['code']}"
+        return f"not valid: {claims['code']}"
     if seconds >= claims["exp"]:
-        return "it has ended"
-    return _GOOD if seconds >= claims["nbf"] else "it begins later: the clock is behind"
+        return "expired"
+    return _GOOD if seconds >= claims["nbf"] else "not valid yet: this machine's clock is behind"
 
 
 def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:

@@ -28,13 +28,13 @@ _LEAST_END, _MOST_END = 4, 8
 _OF_SHOP = ("product", "order", "customer")
 
 _PolicyId = Annotated[
-    int | None, typer.Option(metavar="ID", parser=parse_integer, help="Only those made from this policy.")
+    int | None, typer.Option(metavar="ID", parser=parse_integer, help="Only licenses of this policy.")
 ]
 _ExternalId = Annotated[
     str | None,
-    typer.Option(metavar="ID", parser=parse_external_id, help="Only those with this ID of yours."),
+    typer.Option(metavar="ID", parser=parse_external_id, help="Only licenses with this external ID."),
 ]
-_Expired = Annotated[bool, typer.Option("--expired", help="Only those whose expiry is past.")]
+_Expired = Annotated[bool, typer.Option("--expired", help="Only expired licenses.")]
 
 
 class _Sort(StrEnum):
@@ -51,7 +51,7 @@ class _Sort(StrEnum):
 _SortOption = Annotated[
     _Sort,
     typer.Option(
-        "--sort", metavar="BY", help="id, created_at or expires_at; with - before it, the last come first."
+        "--sort", metavar="BY", help="id, created_at or expires_at; a leading - reverses the order."
     ),
 ]
 
@@ -61,10 +61,10 @@ _Limit = Annotated[
         metavar="N",
         min=1,
         max=MAX_COUNT,
-        help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+        help=f"How many to show. Default: {_ROWS_OF_A_TABLE}; as JSON, all.",
     ),
 ]
-_ShowKeys = Annotated[bool, typer.Option("--show-keys", help="Show whole license keys in the table, too.")]
+_ShowKeys = Annotated[bool, typer.Option("--show-keys", help="Show whole license keys in the table.")]
 
 
 @options.command(
@@ -138,7 +138,7 @@ def find(
         output.print_json_array(output.managed_license_json(one, here.now) for one in found)
         return
     if not found:
-        output.print_line("No license is found.")
+        output.print_line("No license found.")
         return
     _print_table(here, [one.license for one in found], show_keys=show_keys)
 

@@ -35,7 +35,8 @@ _ExpiresAt = Annotated[
     typer.Option(
         metavar="TIME",
         parser=parsing.parse_time,
-        help="When it ends: 2030-12-31, '2030-12-31 18:00:00' (both UTC), or 2030-12-31T18:00:00+01:00.",
+        help="When the license expires: 2030-12-31, '2030-12-31 18:00:00' (both UTC), or "
+        "2030-12-31T18:00:00+01:00.",
     ),
 ]
 _ValidFor = Annotated[
@@ -43,7 +44,7 @@ _ValidFor = Annotated[
     typer.Option(
         metavar="DAYS",
         parser=parsing.parse_days,
-        help="How many days it is valid, from its first activation.",
+        help="How many days the license is valid from its first activation.",
     ),
 ]
 
@@ -58,20 +59,22 @@ _NewMax = Annotated[
 ]
 _NewExpiresAt = Annotated[
     options.Change | None,
-    typer.Option(metavar="TIME", parser=options.changing(parsing.parse_time), help="When it ends, or none."),
+    typer.Option(
+        metavar="TIME", parser=options.changing(parsing.parse_time), help="When the license expires, or none."
+    ),
 ]
 _NewValidFor = Annotated[
     options.Change | None,
     typer.Option(
         metavar="DAYS",
         parser=options.changing(parsing.parse_days),
-        help="Days after the first activation, or none.",
+        help="How many days the license is valid from its first activation, or none.",
     ),
 ]
 _NewNumber = Annotated[
     options.Change | None,
     typer.Option(
-        metavar="ID", parser=options.changing(parsing.parse_integer), help="A number in your shop, or none."
+        metavar="ID", parser=options.changing(parsing.parse_integer), help="The ID in your shop, or none."
     ),
 ]
 
@@ -104,7 +107,7 @@ def create(
             "--policy",
             metavar="ID",
             parser=parsing.parse_integer,
-            help="Make it with the terms of this policy.",
+            help="Use the key format and the terms of this policy.",
         ),
     ] = None,
     fields: Mapping[str, Any],
@@ -137,7 +140,7 @@ def create(
         given |= {"order_id": order_id, "customer_id": customer_id, "valid_for_days": valid_for}
         given |= {"times_activated_max": times_activated_max, "key": key or keys.new_license_key()}
         record = here.change(license_model.CreateLicense(**given))
-    _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
+    _print_license(here, record, f"License {record.license.id} created.", as_json=as_json)
 
 
 def _own_terms(times_activated_max: int | None, valid_for: int | None) -> dict[str, Any]:
@@ -189,7 +192,7 @@ def update(
     status: options.StatusOption = None,
     new_key: Annotated[
         str | None,
-        typer.Option("--key", metavar="KEY", parser=options.parse_key, help="Another license key."),
+        typer.Option("--key", metavar="KEY", parser=options.parse_key, help="A new license key."),
     ] = None,
     product_id: _NewNumber = None,
     order_id: _NewNumber = None,
@@ -201,11 +204,12 @@ def update(
             "--policy",
             metavar="ID",
             parser=parsing.parse_integer,
-            help="Another policy, whose terms it gets.",
+            help="A new policy, whose terms the license gets.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --policy: also the terms that were set by hand.")
+        bool,
+        typer.Option("--overwrite", help="With --policy: also replace terms that were set for this license."),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -236,7 +240,7 @@ def update(
     else:
         command = license_model.UpdateLicense(**change)
     record: activation_model.LicenseRecord = here.change(command)
-    _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
+    _print_license(here, record, f"License {record.license.id} updated.", as_json=as_json)
 
 
 @options.command(app)
@@ -277,7 +281,7 @@ def delete(
         question = f"Delete {what} and its {license.record_count} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
     here.change(license_model.DeleteLicense(context=here.context, license=key))
-    output.print_line("The license and its activations are deleted.")
+    output.print_line("License and activations deleted.")
 
 
 @options.command(app)
@@ -297,7 +301,7 @@ def activate(
 ) -> None:
     """Activate a license: take a place, or take one back with its --token."""
     if token is not None and label is not None:
-        raise options.WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
+        raise options.WrongUsage("Give either --token or --label: a reactivation keeps its label")
     record: activation_model.LicenseRecord
     if token is None:
         record = here.change(activation_model.Activate(context=here.context, license=key, label=label))
@@ -347,7 +351,7 @@ def deactivate(
 
 def _refuse_two_ends(expires_at: object, valid_for: object) -> None:
     if expires_at is not None and valid_for is not None:
-        raise options.WrongUsage("Give either --expires-at or --valid-for: a license has one end")
+        raise options.WrongUsage("Give either --expires-at or --valid-for: a license has one expiry")
 
 
 def _print_license(

@@ -38,20 +38,28 @@ _SAME_MEMBERS = (
 
 _Forward = Annotated[
     str,
-    typer.Option(metavar="URL", parser=parse_address, help="The receiver, such as http://localhost:9000."),
+    typer.Option(
+        metavar="URL", parser=parse_address, help="The receiver's address, such as http://localhost:9000."
+    ),
 ]
 _Server = Annotated[
     str | None,
-    typer.Option(metavar="URL", parser=parse_address, help="A server, asked with an API key that may read."),
+    typer.Option(
+        metavar="URL",
+        parser=parse_address,
+        help="Fetch the events from this server; needs an API key that may read.",
+    ),
 ]
 _ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", metavar="kw_…", envvar="KEYWRIGHT_API_KEY", help="The token of that API key."),
+    typer.Option("--api-key", metavar="kw_…", envvar="KEYWRIGHT_API_KEY", help="The API key's token."),
 ]
 _Secret = Annotated[
     str | None,
     typer.Option(
-        metavar="whsec_…", parser=parse_secret, help="The secret that signs. Without it: a new one."
+        metavar="whsec_…",
+        parser=parse_secret,
+        help="The secret that signs the deliveries. Default: a new one.",
     ),
 ]
 

@@ -18,13 +18,15 @@ app = typer.Typer(no_args_is_help=True)
 
 _MailId = Annotated[
     int,
-    typer.Argument(metavar="ID", parser=parse_integer, help="The mail, as `keywright mail list` numbers it."),
+    typer.Argument(metavar="ID", parser=parse_integer, help="The mail's ID; `keywright mail list` shows it."),
 ]
 _State = Annotated[
     str | None,
-    typer.Option("--state", metavar="NAME", help="Only these: waiting, held, sent, failed or dropped."),
+    typer.Option(
+        "--state", metavar="NAME", help="Only mails in this state: waiting, held, sent, failed or dropped."
+    ),
 ]
-_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Where the test mail goes.")]
+_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient of the test mail.")]
 _MOST = 100
 
 
@@ -75,7 +77,7 @@ def retry(here: Installation, mail_id: _MailId) -> None:
     from keywright.delivery.mail.model import SendAgain
 
     here.change(SendAgain(context=here.context, mail_id=mail_id))
-    output.print_line("The mail waits; a server that runs sends it at once.")
+    output.print_line("The mail is queued; a running server sends it at once.")
 
 
 @command(app, "keywright mail test ada@example.com")
@@ -88,7 +90,7 @@ def test(here: Installation, address: _Address) -> None:
 
     server = here.settings.smtp_server
     if server is None:
-        raise ConfigurationError("smtp_url is not set: set it, and mail_from, in the settings.")
+        raise ConfigurationError("smtp_url is not set: set smtp_url and mail_from in the settings.")
     outcome = send_test_mail(here.settings, address, here.context.now)
     if outcome.fate is not Fate.SENT:
         raise ConfigurationError(f"the test mail was not sent. {outcome.reason}")

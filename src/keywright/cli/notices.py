@@ -24,7 +24,7 @@ _TEXTS = Texts(
     ),
     list=("",),
     update=("--affected '>= 2, < 3.2.1'",),
-    delete="Delete a notice that is not published, and of which nobody was notified.",
+    delete="Delete a notice that is not published and was not mailed to any customer.",
 )
 _CRUD = Crud(notices.NOTICE, _TEXTS, columns=("id", "product id", "affected", "severity", "title", "state"))
 app = _CRUD.app
@@ -71,7 +71,7 @@ def notify(here: Installation, id: _Id) -> None:
     The server does this in a job; no customer gets the notice twice.
     """
     job: Job = here.change(NotifyCustomers(context=here.context, notice_id=id))
-    output.print_line(f"Job {job.id} is started; `keywright notice recipients {id}` shows who was notified.")
+    output.print_line(f"Job {job.id} started; `keywright notice recipients {id}` shows who was notified.")
 
 
 @command(app, "keywright notice recipients 5", "keywright notice recipients 5 --json")

@@ -19,7 +19,7 @@ from keywright.licensing.licenses import model as licenses_model
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import Status
 
-_PANEL = "Which installation"
+_PANEL = "Installation"
 
 STATUS_HELP = "sold, delivered, active, inactive or disabled; the last two refuse activations."
 
@@ -27,7 +27,7 @@ DataDir = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="Where the database and its secret are. Without it: the setting data_dir, or keywright-data.",
+        help="The folder of the database and its secret. Default: the setting data_dir, or keywright-data.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -35,7 +35,8 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Another database: sqlite:////srv/keywright.db, postgresql://user@host/keywright.",
+        help="The database, if not in the data directory: sqlite:////srv/keywright.db, "
+        "postgresql://user@host/keywright.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -43,7 +44,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The settings file. Without it: ./keywright.toml, else /etc/keywright/keywright.toml.",
+        help="The settings file. Default: ./keywright.toml, else /etc/keywright/keywright.toml.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -169,7 +170,7 @@ _STATUS = typer.Option(
 )
 NewStatus = Annotated[Status, _STATUS]
 StatusOption = Annotated[Status | None, _STATUS]
-IsSure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+IsSure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 OrderId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's ID in your shop."),
@@ -194,6 +195,7 @@ Metadata = Annotated[
     typer.Option(
         metavar="JSON",
         parser=changing(_parse_metadata),
-        help="A JSON object with anything else; an update changes its members, null removes one, none all.",
+        help="A JSON object with other data. An update changes the given members; null removes a member, "
+        "none removes all.",
     ),
 ]

@@ -204,7 +204,7 @@ def setup_link(base_url: str, token: str) -> str:
 
 def print_setup_link(base_url: str, token: str) -> None:
     """Print the link that makes the first administrator."""
-    print_line(f"\nMake the first administrator (30 minutes):\n  {setup_link(base_url, token)}")
+    print_line(f"\nCreate the first administrator (within 30 minutes):\n  {setup_link(base_url, token)}")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -282,7 +282,7 @@ def status_name(license: License) -> str:
 def places(license: License) -> str:
     """``2 of 3``: the places that are taken, and the limit."""
     limit = license.times_activated_max
-    return f"{license.times_activated} of {'any number' if limit is None else limit}"
+    return f"{license.times_activated} of {'unlimited' if limit is None else limit}"
 
 
 def expiry(license: License, now: datetime) -> str:

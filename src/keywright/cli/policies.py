@@ -61,7 +61,7 @@ _Separator = Annotated[str | None, _part("separator")]
 _Prefix = Annotated[str | None, _part("prefix")]
 _Suffix = Annotated[str | None, _part("suffix")]
 _Force = Annotated[
-    bool, typer.Option("--force", help="Allow keys that could be guessed: under 64 random bits.")
+    bool, typer.Option("--force", help="Allow keys that could be guessed (under 64 random bits).")
 ]
 _NewName = Annotated[
     str | None, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The policy's name.")
@@ -72,7 +72,7 @@ _NewProduct = Annotated[
         "--product-id",
         metavar="ID",
         parser=options.changing(parsing.parse_integer),
-        help="The product that its licenses are for, or none.",
+        help="The product that the policy's licenses are for, or none.",
     ),
 ]
 _OldMax = Annotated[
@@ -81,7 +81,7 @@ _OldMax = Annotated[
         "--max",
         metavar="N",
         parser=parsing.parse_limit,
-        help="The number of places of its licenses. Without it: no limit.",
+        help="The number of places of each license. Default: no limit.",
     ),
 ]
 _OldExpiresIn = Annotated[
@@ -89,7 +89,7 @@ _OldExpiresIn = Annotated[
     typer.Option(
         metavar="DAYS",
         parser=parsing.parse_days,
-        help="How many days its licenses are valid, from their first activation.",
+        help="How many days each license is valid from its first activation.",
     ),
 ]
 
@@ -235,7 +235,7 @@ def update(
     if as_json:
         output.print_json(output.policy_json(policy))
         return
-    output.print_line(f"Policy {policy.id} is changed. Licenses that it made stay as they are.")
+    output.print_line(f"Policy {policy.id} updated. Existing licenses stay as they are.")
 
 
 @options.command(app, "keywright policy archive 1")
@@ -275,7 +275,8 @@ def generate(
         bool | None,
         typer.Option(
             "--claimable/--not-claimable",
-            help="Customers may add a license with its key in the portal; else as its policy states.",
+            help="Whether customers may add a license in the portal with its key. Default: as the policy "
+            "states.",
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -306,7 +307,7 @@ def generate(
 def delete(here: Installation, policy_id: Id) -> None:
     """Delete a policy; the licenses that it made stay."""
     here.change(DeletePolicy(context=here.context, policy_id=policy_id))
-    output.print_line(f"Policy {policy_id} is deleted. The licenses that it made stay.")
+    output.print_line(f"Policy {policy_id} deleted. Its licenses stay.")
 
 
 class _Recipe(NamedTuple):
@@ -346,7 +347,7 @@ def _print_made(
     if as_json:
         output.print_json(to_json(policy))
         return
-    output.print_line(f"Policy {policy.id} is made. Ten licenses with it:")
+    output.print_line(f"Policy {policy.id} created. To make ten licenses with it:")
     output.print_line(f"  keywright {noun} generate {policy.id} --amount 10")
 
 

@@ -20,7 +20,7 @@ _TEXTS = Texts(
     ),
     list=("",),
     update=("--url https://example.com/paint",),
-    delete="Delete a product that no license and no policy names.",
+    delete="Delete a product that has no licenses and no policies.",
 )
 app = Crud(PRODUCT, _TEXTS, columns=("id", "code", "name", "url", "features")).app
 
@@ -32,7 +32,8 @@ def versions(
     id: Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The product's ID.")],
     *,
     days: Annotated[
-        int, typer.Option(min=1, max=MAX_VERSION_DAYS, help="With --json: how many days before, too.")
+        int,
+        typer.Option(min=1, max=MAX_VERSION_DAYS, help="With --json: include history for this many days."),
     ] = 30,
     as_json: AsJson = False,
 ) -> None:

@@ -21,74 +21,74 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "serve": (
         "server.add_to",
-        "Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.",
+        "Start the server; Ctrl-C or SIGTERM stops it after it has answered all accepted calls.",
     ),
     "init": (
         "server.add_to",
-        "Make the data directory, the secret and the database, and list what was made.",
+        "Create the data directory, the secret and the database, and list what was created.",
     ),
     "copy": (
         "server.add_to",
-        "Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.",
+        "Copy everything into another database, such as from SQLite to PostgreSQL.",
     ),
     "config": (
         "server.add_to",
-        "Show every setting in force, and where its value came from; secrets are masked.",
+        "Show every setting in force and its source; secrets are masked.",
     ),
     "version": ("server.add_to", "Show the version."),
     "backup": (
         "backup.add_to",
-        "Back up the database as it is at this moment into one file, from which `keywright restore` restores "
-        "everything. The server keeps running.",
+        "Back up the database to one file, from which `keywright restore` restores everything. The server "
+        "keeps running.",
     ),
     "restore": (
         "backup.add_to",
-        "Restore everything from a backup into the installation that the settings name; then check it, as "
-        "`keywright doctor` does. Stop the server first.",
+        "Restore a backup into the installation that the settings name, and check it as `keywright "
+        "doctor` does. Stop the server first.",
     ),
     "doctor": (
         "doctor.add_to",
-        "Check that everything in the database is as it has to be; the server may run meanwhile.",
+        "Check that the database is consistent. The server may keep running.",
     ),
     "export": (
         "exports.add_to",
-        "Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.",
+        "Export all records of a kind, with whole license keys and tokens, as CSV or JSON Lines.",
     ),
     "events": (
         "events.add_to",
-        "List what happened, the oldest first: each event once, and none left out.",
+        "List events, oldest first: each exactly once.",
     ),
     "status": ("status.add_to", "Show whether the server runs, and what is in its database."),
     "license": ("license_files.app", "Make, show, change and activate licenses."),
     "activation": ("activations.app", "Show and release the devices of a license."),
     "lease": ("leases.app", "Show and end leases of floating licenses."),
-    "transfer": ("transfers.app", "Hand licenses on to other customers; count those that were claimed."),
-    "usage": ("leases.usage_app", "Show how much of its meters a license used."),
-    "policy": ("policies.app", "Make recipes for licenses, and licenses from them."),
-    "product": ("products.app", "Make, show and change products: what licenses are for."),
+    "transfer": ("transfers.app", "Transfer licenses to other customers; count claimed licenses."),
+    "usage": ("leases.usage_app", "Show the usage of a license's meters."),
+    "policy": ("policies.app", "Manage policies, the recipes for licenses, and make licenses from them."),
+    "product": ("products.app", "Manage products: what licenses are for."),
     "release": (
         "releases.app",
-        "Make, fill, publish and yank releases, and explain who is offered one: for build scripts.",
+        "Create, publish and yank releases from build scripts, and explain who is offered one.",
     ),
     "notice": (
         "notices.app",
-        "Make, publish and withdraw notices to users of certain versions, and mail those affected.",
+        "Create, publish and withdraw notices to users of certain versions, and mail those affected.",
     ),
     "customer": (
         "customers.app",
-        "Make, show and change customers; export or erase what is stored about one.",
+        "Manage customers; export or erase their data.",
     ),
     "connection": (
         "shop_events.app",
-        "Shops that send their sales here, and what became of what they sent.",
+        "Manage the connections to shops that send their sales here, and the events of those shops.",
     ),
     "import": ("tables.app", "Import licenses from other systems."),
-    "apikey": ("api_keys.app", "Give programs access to the API, or revoke it."),
+    "apikey": ("api_keys.app", "Create, list and revoke API keys."),
     "user": ("users.app", "Manage who may sign in to the administration pages."),
-    "secret": ("secret.app", "Change the secret."),
-    "signing-key": ("signing_keys.app", "Show and change the keys that sign answers."),
-    "webhook": ("listening.app", "Notify your systems of events: make, show and change webhooks."),
-    "mail": ("mails.app", "Show what was mailed, and try the SMTP server."),
+    "secret": ("secret.app", "Rotate the secret."),
+    "signing-key": ("signing_keys.app", "Show, rotate and withdraw the keys that sign answers."),
+    "webhook": ("listening.app", "Manage webhooks, which notify your systems of events."),
+    "mail": ("mails.app", "Show mails, and test the SMTP server."),
     "generator": ("policies.generator_app", "The old name of `keywright policy`, with the JSON of v2."),
 }
 #: The number of new objects after which the garbage collector runs. Imports create many objects and no
@@ -238,8 +238,7 @@ def _describe(problem: Exception) -> _Failure:
     if is_debugging():
         raise problem
     return _Failure(
-        f"something unexpected happened ({type(problem).__name__}: {problem}); "
-        "run with KEYWRIGHT_DEBUG=1 for the details."
+        f"unexpected error ({type(problem).__name__}: {problem}). Run with KEYWRIGHT_DEBUG=1 for details."
     )
 
 

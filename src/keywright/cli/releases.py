@@ -36,7 +36,7 @@ def _parse_product(text: str) -> str:
 
 _Product = Annotated[
     str,
-    typer.Argument(metavar="PRODUCT", parser=_parse_product, help="The product, by its code or number."),
+    typer.Argument(metavar="PRODUCT", parser=_parse_product, help="The product's code or ID."),
 ]
 _Version = Annotated[
     str, typer.Argument(metavar="VERSION", parser=_MEMBERS["version"].read, help="The version.")
@@ -55,7 +55,7 @@ def _product_id(here: Installation, product: str) -> int:
         return int(product)
     found = _find(here, PRODUCT, ProductQuery(code=product))
     if found is None:
-        raise WrongUsage(f"no product has the code {product}; `keywright product list` shows those there are")
+        raise WrongUsage(f"no product has the code {product}; `keywright product list` lists the products")
     return int(found.id)
 
 
@@ -68,7 +68,7 @@ def _find_release(here: Installation, product: str, version: str) -> Release | N
 def _get_release(here: Installation, product: str, version: str) -> Release:
     found = _find_release(here, product, version)
     if found is None:
-        raise WrongUsage(f"there is no release {version}; `keywright release create` makes it")
+        raise WrongUsage(f"there is no release {version}; create it with `keywright release create`")
     return found
 
 
@@ -87,22 +87,30 @@ def create(
     version: _Version,
     *,
     channel: Annotated[
-        str, typer.Option(metavar="CODE", parser=_MEMBERS["channel"].read, help="Its channel.")
+        str, typer.Option(metavar="CODE", parser=_MEMBERS["channel"].read, help="The channel of the release.")
     ] = STABLE,
-    notes_file: Annotated[Path | None, typer.Option(metavar="FILE", help="What is new, as Markdown.")] = None,
+    notes_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The release notes, as Markdown.")
+    ] = None,
     rollout: Annotated[
-        int, typer.Option(metavar="PERCENT", min=0, max=100, help="How many devices are offered it.")
+        int,
+        typer.Option(
+            metavar="PERCENT", min=0, max=100, help="The share of devices that are offered the release."
+        ),
     ] = 100,
-    critical: Annotated[bool, typer.Option("--critical", help="Offer it to everyone at once.")] = False,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="A critical release: offer it to every device at once.")
+    ] = False,
     free_for_expired: Annotated[
-        bool, typer.Option("--free-for-expired", help="Also for licenses that cover older versions only.")
+        bool,
+        typer.Option("--free-for-expired", help="Also offer it to licenses that cover only older versions."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a draft of a release; an existing release of this version stays as it is."""
     release = _find_release(here, product, version)
     if release is not None:
-        _print(release, f"is there already: {release.state}.", as_json=as_json)
+        _print(release, f"already exists: {release.state}.", as_json=as_json)
         return
     given = {
         "product_id": _product_id(here, product),
@@ -115,7 +123,7 @@ def create(
     }
     fields = msgspec.convert(given, release_fields.NewRelease)
     made = here.change(commands.CreateRelease(context=here.context, fields=fields))
-    _print(made, "is drafted.", as_json=as_json)
+    _print(made, "created as a draft.", as_json=as_json)
 
 
 def _read_notes(file: Path) -> Any:
@@ -140,21 +148,28 @@ def upload(
     version: _Version,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help="The files; PLATFORM=FILE or PLATFORM/ARCH=FILE names its own."),
+        typer.Argument(
+            metavar="FILE…", help="The files; PLATFORM=FILE or PLATFORM/ARCH=FILE sets a file's platform."
+        ),
     ],
     *,
     kind: Annotated[
-        FileKind | None, typer.Option(help="What they are, where their names do not say it.")
+        FileKind | None, typer.Option(help="The kind of the files, if their names do not show it.")
     ] = None,
     platform: Annotated[
         str | None,
-        typer.Option(metavar="NAME", parser=release_fields.parse_word, help="Their operating system."),
+        typer.Option(
+            metavar="NAME", parser=release_fields.parse_word, help="The operating system of the files."
+        ),
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="NAME", parser=release_fields.parse_word, help="Their processor.")
+        str | None,
+        typer.Option(
+            metavar="NAME", parser=release_fields.parse_word, help="The processor architecture of the files."
+        ),
     ] = None,
     signature: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
+        Path | None, typer.Option(metavar="FILE", help="Your signature of the file: .sig or .minisig.")
     ] = None,
 ) -> None:
     """Upload files to a draft of a release.
@@ -165,7 +180,7 @@ def upload(
     """
     release = _get_release(here, product, version)
     if signature is not None and len(files) > 1:
-        raise WrongUsage("--signature belongs to one file")
+        raise WrongUsage("--signature needs exactly one file")
     for path, its_platform, its_arch in list(map(_read_target, files)):
         fields = release_fields.NewFile(
             name=_name_of(path),
@@ -227,7 +242,7 @@ def _upload(here: Installation, release: Release, path: Path, fields: release_fi
         file = here.change(add)
     elif (file.kind, file.platform, file.arch) != (fields.kind, fields.platform, fields.arch):
         raise WrongUsage(
-            f"{file.name} is in release {release.version} as another kind or for another platform"
+            f"release {release.version} already contains {file.name} as another kind or for another platform"
         )
     elif fields.signature not in (None, file.signature):
         raise WrongUsage(f"{file.name} is in release {release.version} without this signature")
@@ -243,7 +258,7 @@ def publish(
     version: _Version,
     *,
     allow_older: Annotated[
-        bool, typer.Option("--allow-older", help="Also below the newest of its channel.")
+        bool, typer.Option("--allow-older", help="Publish it even if its channel has a newer version.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -261,7 +276,7 @@ def publish(
             context=here.context, release_id=release.id, checked=checked, allow_older=allow_older
         )
     )
-    _print(published, "is published.", as_json=as_json)
+    _print(published, "published.", as_json=as_json)
 
 
 @command(app, "keywright release yank paint 3.2.1")
@@ -273,7 +288,7 @@ def yank(here: Installation, product: _Product, version: _Version, *, as_json: A
     """
     release = _get_release(here, product, version)
     yanked = here.change(commands.YankRelease(context=here.context, release_id=release.id))
-    _print(yanked, "is yanked.", as_json=as_json)
+    _print(yanked, "yanked.", as_json=as_json)
 
 
 @command(app, "keywright release list paint", name="list")
@@ -281,7 +296,7 @@ def yank(here: Installation, product: _Product, version: _Version, *, as_json: A
 def list_releases(
     here: Installation, product: _Product, *, limit: Limit = None, as_json: AsJson = False
 ) -> None:
-    """List the releases of a product, by their IDs."""
+    """List the releases of a product in order of ID."""
     where = release_fields.ReleaseQuery(product_id=_product_id(here, product))
     print_list(
         here,
@@ -310,9 +325,15 @@ def explain(
     license_id: Annotated[
         int | None, typer.Option("--license", metavar="ID", parser=parse_integer, help="The license.")
     ] = None,
-    app_version: Annotated[str | None, typer.Option(metavar="VERSION", help="What it runs now.")] = None,
-    platform: Annotated[str | None, typer.Option(metavar="NAME", help="Its operating system.")] = None,
-    arch: Annotated[str | None, typer.Option(metavar="NAME", help="Its processor.")] = None,
+    app_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="The version that the device runs now.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The device's operating system.")
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The device's processor architecture.")
+    ] = None,
 ) -> None:
     """Explain whether a license is offered a release: show every rule, with yes or no."""
     release = _get_release(here, product, version)

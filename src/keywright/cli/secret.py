@@ -27,7 +27,7 @@ def rotate(
     *,
     is_begun_only: Annotated[
         bool,
-        typer.Option("--begin-only", help="Begin only; another run reseals the existing rows."),
+        typer.Option("--begin-only", help="Only start the rotation; another run reseals the existing rows."),
     ] = False,
 ) -> None:
     """Replace the secret, and reseal everything with the new one.
@@ -52,9 +52,11 @@ def rotate(
     if progress in (rotation.Progress.NONE, rotation.Progress.PREPARED):
         take_new = partial(take_new_secret, settings)
         rotation.begin(settings.database_url_in_force, load_key_ring(settings), take_new)
-        output.print_line("Everything is written with the new secret from now on. The server can be started.")
+        output.print_line("From now on, data is written with the new secret. You can start the server.")
     if is_begun_only and progress is not rotation.Progress.FINISHED:
-        output.print_line("Run `keywright secret rotate` to reseal the existing rows; the server may run.")
+        output.print_line(
+            "Run `keywright secret rotate` to reseal the existing rows; the server may keep running."
+        )
         return
     if progress is not rotation.Progress.FINISHED:
         _reseal(settings)
@@ -83,7 +85,7 @@ def _reseal(settings: "Settings") -> None:
         if resealed.unreadable:
             raise StoreError(
                 f"{resealed.unreadable:,} sealed values cannot be read with either secret, so both are "
-                "needed. Run `keywright doctor`, repair or delete the licenses it names, and try again."
+                "still needed. Run `keywright doctor`, repair or delete the licenses it names, and try again."
             )
         finish(storage, key_ring)
     values = format_count(resealed.changed, "value")
@@ -96,5 +98,8 @@ def _retire_previous_secret(settings: "Settings") -> None:
     kept = retire_previous_secret(settings)
     output.print_line("The secret is rotated: the database no longer needs the previous one.")
     if kept is not None:
-        output.print_line(f"It is in {kept.absolute()}: backups from before need it. Delete it with them.")
-    output.print_line("Remove previous_secret, or the file secret.previous, wherever else you gave it.")
+        output.print_line(
+            f"The previous secret is in {kept.absolute()}: older backups need it. Delete it "
+            "when you delete them."
+        )
+    output.print_line("Remove previous_secret, or the file secret.previous, wherever else you set it.")

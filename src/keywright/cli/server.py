@@ -64,8 +64,7 @@ _Demo = Annotated[
     typer.Option(
         "--demo",
         metavar="[=one]",
-        help="Fill an empty database with the sales of a made-up vendor (with =one, only with a license to "
-        "try), and print the calls for that license.",
+        help="Fill an empty database with sample data (with =one, a single license), and print calls to try.",
     ),
 ]
 
@@ -85,7 +84,7 @@ def serve(
     workers: _Workers = None,
     demo: _Demo = None,
 ) -> None:
-    """Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.
+    """Start the server; Ctrl-C or SIGTERM stops it after it has answered all accepted calls.
 
     It makes the data directory, the secret and the database if they are missing. After an update, it migrates
     the database; it first saves a copy of an SQLite file. Logs go to standard error.
@@ -110,9 +109,9 @@ def serve(
                 serve_until_stopped(settings, storage, APPLICATION, when_ready=report_ready)
             elif storage.is_local:
                 raise ConfigurationError(
-                    f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
-                    "SQLite database has one server process. Set database_url to a postgresql:// URL, or "
-                    "take one worker."
+                    f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: "
+                    "an SQLite database has one server process. Set database_url to a postgresql:// URL, "
+                    "or use one worker."
                 )
         if settings.workers > 1:
             open_storage = partial(open_installation, settings)
@@ -142,7 +141,7 @@ def _report(settings: "Settings", text: str, **fields: object) -> None:
 
 
 def init(options: InstallationOptions) -> None:
-    """Make the data directory, the secret and the database, and list what was made.
+    """Create the data directory, the secret and the database, and list what was created.
 
     What exists is not changed, except that an older database is upgraded: `keywright doctor --before-upgrade`
     shows how. `keywright serve` does the same when it starts.
@@ -152,7 +151,7 @@ def init(options: InstallationOptions) -> None:
     show_warnings()
     settings = options.read_settings()
     make_data_dir(settings)
-    states = {True: "was there already", False: "is made"}
+    states = {True: "already existed", False: "created"}
     has_secret, was_made = settings.secret_file.exists(), states[has_database(settings)]
     load_secret(settings)
     open_installation(settings).close()
@@ -173,10 +172,10 @@ def init(options: InstallationOptions) -> None:
 def copy(
     options: InstallationOptions,
     to: Annotated[
-        str, typer.Argument(metavar="URL", help="The other database, which must be empty: postgresql://…")
+        str, typer.Argument(metavar="URL", help="The target database, which must be empty: postgresql://…")
     ],
 ) -> None:
-    """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
+    """Copy everything into another database, such as from SQLite to PostgreSQL.
 
     Licenses with their IDs, activations, leases and usage, products, policies, customers, events, API keys,
     users, signing keys, connections to shops, webhooks and mails are copied, all or nothing. The other
@@ -203,12 +202,14 @@ def copy(
     ):
         copy_database(source, target, progress)
     output.print_fields(copied)
-    output.print_line(f"\nEverything is copied to {without_password(to)}.")
-    output.print_line("From now on, start with that as database_url, and with the same secret.")
+    output.print_line(f"\nCopied everything to {without_password(to)}.")
+    output.print_line(
+        "From now on, start the server with that URL as database_url, and with the same secret."
+    )
 
 
 def config(options: InstallationOptions, *, as_json: AsJson = False) -> None:
-    """Show every setting in force, and where its value came from; secrets are masked.
+    """Show every setting in force and its source; secrets are masked.
 
     If a setting has several values, the last of these takes precedence: the default, the value that an
     administrator has set in the pages, keywright.toml, the environment variable (KEYWRIGHT_ and the name in
@@ -260,7 +261,7 @@ def print_ready(
         ("interface", f"{base_url}/{settings.v3_root}"),
         ("reference", f"{base_url}/openapi/v3"),
         ("v2", api_url),
-        ("its reference", f"{base_url}/openapi/v2"),
+        ("API reference", f"{base_url}/openapi/v2"),
         ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
         *_portal_line(settings, base_url),
         ("data directory", settings.data_dir.absolute()),
@@ -304,8 +305,8 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
     for what, typed in (
         ("An API key, for your shop:", line(_NEW_API_KEY)),
         ("A license with three places:", line("license create --max 3")),
-        ("Take a place on it:", f"{curl} '{api_url}/licenses/activate/LICENSE-KEY'; echo"),
-        ("See how it stands:", f"{curl} '{api_url}/licenses/validate/LICENSE-KEY'; echo"),
+        ("Activate it:", f"{curl} '{api_url}/licenses/activate/LICENSE-KEY'; echo"),
+        ("Validate it:", f"{curl} '{api_url}/licenses/validate/LICENSE-KEY'; echo"),
     ):
         output.print_line(f"\n{what}\n  {typed}")
 

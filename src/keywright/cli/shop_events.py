@@ -20,7 +20,7 @@ from keywright.provisioning.shops.reconciling import list_running, list_sold, me
 #: ``keywright connection``, to which this module adds commands.
 app = connections.app
 
-_LATER = "A running server works on it within seconds."
+_LATER = "A running server processes it within seconds."
 #: The most unreadable orders whose reason is shown.
 _MAX_SHOWN = 20
 
@@ -57,7 +57,7 @@ def retry(
     event_id: Annotated[int, typer.Argument(metavar="EVENT", parser=parse_integer, help="The event's ID.")],
     *,
     is_forced: Annotated[
-        bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")
+        bool, typer.Option("--overwrite", help="Overwrite manual changes that conflict with the shop.")
     ] = False,
 ) -> None:
     """Process an event again that waits for a decision or changed nothing.
@@ -68,7 +68,7 @@ def retry(
         context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
     )
     here.change(command)
-    output.print_line(f"Event {event_id} is tried again. {_LATER}")
+    output.print_line(f"Event {event_id} is queued again. {_LATER}")
 
 
 @command(app, "keywright connection replay 1 --since 2026-11-01")
@@ -82,7 +82,7 @@ def replay(
         typer.Option(
             metavar="TIME",
             parser=parse_past_moment,
-            help="When the first of them was received: 2h, 7d, or a time (UTC).",
+            help="Events received since then: 2h, 7d, or a time (UTC).",
         ),
     ],
 ) -> None:
@@ -96,7 +96,7 @@ def replay(
             context=here.context, connection_id=connection_id, since=since, after_id=last
         )
         last = here.change(command)
-    output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
+    output.print_line(f"The events of connection {connection_id} are queued again. {_LATER}")
 
 
 @command(app, "keywright connection reconcile 1 --days 7", "keywright connection reconcile 1 --dry-run")
@@ -106,14 +106,17 @@ def reconcile(
     connection_id: ConnectionId,
     *,
     days: Annotated[
-        int, typer.Option(metavar="DAYS", min=1, max=90, help="How far back the shop is asked.")
+        int, typer.Option(metavar="DAYS", min=1, max=90, help="How many days back to ask the shop.")
     ] = 7,
     sells_again: Annotated[
         bool,
-        typer.Option("--sell-again", help="Make licenses also for what a removed connection has sold."),
+        typer.Option("--sell-again", help="Also make licenses for sales of a removed connection."),
     ] = False,
     is_dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing, and show what is paid and not held.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show subscriptions whose licenses differ from what is paid; change nothing."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -143,7 +146,7 @@ def reconcile(
     for subscription, difference in different.items():
         output.print_line(f"Subscription {subscription}: {difference}.")
     if is_dry_run:
-        output.print_line(f"Subscriptions that hold other licenses than are paid: {len(different):,}.")
+        output.print_line(f"Subscriptions whose licenses differ from what is paid: {len(different):,}.")
     else:
         _print_reconciled(total, missing, unreadable)
 
@@ -162,9 +165,9 @@ def _require_nothing_removed(here: Installation, connection_id: int) -> None:
 def _print_reconciled(total: int, missing: int, unreadable: list[str]) -> None:
     output.print_line(f"The shop reported {total:,} changes; {missing:,} of them were missing. {_LATER}")
     for reason in unreadable[:_MAX_SHOWN]:
-        output.print_line(f"One cannot be read, and waits in the list of events: {reason}")
+        output.print_line(f"One change cannot be read, and waits in the list of events: {reason}")
     if len(unreadable) > _MAX_SHOWN:
-        output.print_line(f"{len(unreadable):,} cannot be read.")
+        output.print_line(f"{len(unreadable):,} changes cannot be read.")
 
 
 def _find_different(here: Installation, opened: OpenedConnection, *, is_dry_run: bool) -> dict[str, str]:

@@ -19,11 +19,13 @@ app = typer.Typer(no_args_is_help=True)
 _LIKE_AN_OPTION = re.compile(r"-[A-Za-z0-9_-]{42}")
 
 _Kid = Annotated[
-    str, typer.Argument(metavar="KID", help="The key, as `keywright signing-key show` lists it.")
+    str, typer.Argument(metavar="KID", help="The key's ID; `keywright signing-key show` lists it.")
 ]
 _Language = Annotated[
     str | None,
-    typer.Option("--language", metavar="NAME", help="Only this one: Python, JavaScript, PHP, Go, C or C#."),
+    typer.Option(
+        "--language", metavar="NAME", help="Only this language: Python, JavaScript, PHP, Go, C or C#."
+    ),
 ]
 
 
@@ -57,7 +59,7 @@ def rotate(here: Installation) -> None:
     from keywright.signing.commands import RotateSigningKey
 
     made = here.change(RotateSigningKey(context=here.context)).newest
-    output.print_line(f"The key {made.kid} signs from now on.")
+    output.print_line(f"From now on, the key {made.kid} signs answers.")
     output.print_line(f"Its public half, for programs that you ship from now on:\n  {made.public_key}")
 
 
@@ -74,7 +76,7 @@ def export_public(here: Installation, *, language: _Language = None, as_json: As
     elif language is not None:
         known = {name.lower(): line for name, line in lines.items()}
         if language.lower() not in known:
-            raise WrongUsage(f"there is no line for {language}; choose one of {', '.join(lines)}")
+            raise WrongUsage(f"there is no code for {language}; choose one of {', '.join(lines)}")
         output.print_line(known[language.lower()])
     else:
         output.print_fields([("public key", key.public_key), ("kid", key.kid)])
@@ -105,12 +107,14 @@ def withdraw(here: Installation, kid: _Kid, *, is_sure: IsSure = False) -> None:
     key = next((one for one in _load(here).keys if one.kid == kid), None)
     if key is not None and not is_sure:
         output.print_line(
-            f"Programs shipped since {output.format_time(key.created_at)} (UTC) with this key alone, and "
-            "without a newer one, will refuse every answer and every license file. Ship a new version first."
+            f"Programs shipped since {output.format_time(key.created_at)} (UTC) that know only this key "
+            "will refuse every answer and every license file. Ship a new version first."
         )
-        typer.confirm("Withdraw it?", abort=True, err=True)
+        typer.confirm("Withdraw the key?", abort=True, err=True)
     here.change(WithdrawSigningKey(context=here.context, kid=kid))
-    output.print_line("The key is withdrawn, and its private half is deleted. Older backups still have it.")
+    output.print_line(
+        "The key is withdrawn, and its private half is deleted. Older backups still contain it."
+    )
 
 
 def _load(here: Installation) -> "LoadedKeys":

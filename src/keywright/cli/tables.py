@@ -38,23 +38,24 @@ class Shop(StrEnum):
     GUMROAD = "gumroad"
 
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The file; - is standard input.")]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to import; - is standard input.")]
 _Map = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
         metavar="COLUMN=FIELD,…",
-        help="Which field a column is, where its name does not show it; nothing after = leaves it out.",
+        help="The field of a column, if its name does not show it; COLUMN= ignores the column.",
     ),
 ]
 _From = Annotated[
-    Shop | None, typer.Option("--from", help="The shop that exported it, whose columns are known.")
+    Shop | None,
+    typer.Option("--from", help="The system that exported the file, whose columns Keywright knows."),
 ]
 _Errors = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Where to write the lines that cannot be used. Without it: FILE.errors.csv, or .jsonl.",
+        help="Where to write rejected lines. Default: FILE.errors.csv, or .jsonl.",
     ),
 ]
 _Zone = Annotated[
@@ -62,7 +63,7 @@ _Zone = Annotated[
     typer.Option(
         "--zone",
         metavar="ZONE",
-        help="The time zone of days without a time, such as Europe/Berlin; without it that of the settings.",
+        help="The time zone of dates without a time, such as Europe/Berlin. Default: the setting.",
     ),
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
@@ -238,9 +239,9 @@ def _print(order: _Order, report: "Report", rejects: "Rejects", table: "Table") 
     output.print_line("This would be imported:" if order.is_dry_run else "Imported:")
     lines = report.lines() or ["  nothing"]
     if table.unused:
-        lines += ["", f"Columns that are not used: {', '.join(table.unused)}"]
+        lines += ["", f"Unused columns: {', '.join(table.unused)}"]
     if path is not None:
-        lines += ["", f"These lines are in {path}: mend them there, and import that file."]
+        lines += ["", f"Rejected lines are in {path}: correct them there, and import that file."]
     for line in lines:
         output.print_line(output.printable(line))
 
@@ -255,7 +256,7 @@ Limit = Annotated[
         metavar="N",
         min=1,
         max=MAX_COUNT,
-        help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+        help=f"How many to show. Default: {_ROWS_OF_A_TABLE}; as JSON, all.",
     ),
 ]
 

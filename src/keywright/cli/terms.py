@@ -17,7 +17,7 @@ from keywright.core.errors import InvalidTerms
 from keywright.core.nouns import Member, list_members
 from keywright.licensing.terms.model import Allowance, Starts, Terms, parse_allowance, parse_meter
 
-_PANEL = "Terms: what its licenses allow"
+_PANEL = "Terms: what the policy's licenses allow"
 _NONE = "none"
 
 
@@ -47,7 +47,7 @@ def _option_of(member: Member) -> Any:
     if kind is bool:
         return Annotated[bool | None, _plain(*names, help=text)]
     if kind is Allowance:
-        example = f"{text} Such as 3/30; none: its default."
+        example = f"{text} For example 3/30; none resets it."
         return _option(*names, metavar="COUNT/DAYS", parse=parse_allowance, help=example)
     if issubclass(kind, StrEnum):
         return Annotated[kind | None, _plain(metavar="RULE", help=f"{text} One of {', '.join(kind)}.")]
@@ -60,21 +60,19 @@ def _option_of(member: Member) -> Any:
 _LISTS: Mapping[str, Any] = {
     "entitlements": Annotated[
         list[str] | None,
-        _plain("--entitlement", metavar="CODE", help="A feature; repeat it for more. none: no features."),
+        _plain("--entitlement", metavar="CODE", help="A feature. Repeatable; none: no features."),
     ],
     "channels": Annotated[
         list[str] | None,
-        _plain(
-            "--channel", metavar="CHANNEL", help="A channel of updates; repeat it for more. none: stable."
-        ),
+        _plain("--channel", metavar="CHANNEL", help="A channel of updates. Repeatable; none: stable."),
     ],
     "uncounted_hosts": Annotated[
         list[str] | None,
         _plain(
             "--uncounted-host",
             metavar="HOST",
-            help="A host whose WordPress sites take no place, such as staging.*; repeat it for more. none: "
-            "every site takes one.",
+            help="A host whose WordPress sites take no place, such as staging.*. Repeatable; none: every "
+            "site takes a place.",
         ),
     ],
     "meters": Annotated[
@@ -83,9 +81,9 @@ _LISTS: Mapping[str, Any] = {
             "--meter",
             metavar="NAME=LIMIT/PERIOD",
             parse=_parse_meter,
-            help="Something counted per day, month, year, license_month or license_year (counted from the "
-            "day the license was made) or license; :allow at the end lets more be used. "
-            "NAME=none removes it. Repeat it for more.",
+            help="A usage meter: its limit per day, month, year, license_month or license_year (both "
+            "start on the day the license was made) or license. A trailing :allow allows more than "
+            "the limit. NAME=none removes the meter. Repeatable.",
         ),
     ],
 }
@@ -93,11 +91,12 @@ _MORE: dict[str, Any] = {
     "expires_in": _option(
         metavar="DAYS",
         parse=parsing.parse_days,
-        help="The life from the first activation: --valid-for-days with --starts first_activation.",
+        help="How many days a license is valid from its first activation: short for --valid-for-days with "
+        "--starts first_activation.",
     ),
     "terms_file": Annotated[
         Path | None,
-        _plain("--terms", metavar="FILE", help="A JSON object of terms; the options come on top of it."),
+        _plain("--terms", metavar="FILE", help="A file with a JSON object of terms; options override it."),
     ],
 }
 #: The options by the names of the terms, in the order of the help.

@@ -26,7 +26,9 @@ app = typer.Typer(no_args_is_help=True)
 _Transfer = Annotated[
     int,
     typer.Argument(
-        metavar="TRANSFER", parser=parse_integer, help="Its ID, as `keywright transfer list` shows it."
+        metavar="TRANSFER",
+        parser=parse_integer,
+        help="The transfer's ID; `keywright transfer list` shows it.",
     ),
 ]
 
@@ -40,7 +42,7 @@ def list_transfers(here: Installation, key: Key, *, as_json: AsJson = False) -> 
     if as_json:
         output.print_json_array(output.transfer_json(one, owner_id, here.now) for one in found)
         return
-    columns = ("transfer", "from", "to", "offered at", "good until", "state")
+    columns = ("transfer", "from", "to", "offered at", "expires at", "state")
     output.print_table(columns, [_row(one, owner_id, here) for one in found])
 
 
@@ -50,7 +52,7 @@ def offer(
     here: Installation,
     key: Key,
     email: Annotated[
-        str, typer.Argument(metavar="EMAIL", parser=parse_email, help="The address of the other customer.")
+        str, typer.Argument(metavar="EMAIL", parser=parse_email, help="The new customer's address.")
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +86,7 @@ def cancel(here: Installation, key: Key, transfer_id: _Transfer) -> None:
     """Cancel an offer."""
     license = here.get_license(key).license
     here.change(CancelTransfer(context=here.context, license=license.id, transfer_id=transfer_id))
-    output.print_line("The offer is canceled.")
+    output.print_line("Offer canceled.")
 
 
 @command(app, "keywright transfer undo KEY 3")
@@ -93,7 +95,7 @@ def undo(here: Installation, key: Key, transfer_id: _Transfer) -> None:
     """Undo an accepted transfer: give the license back to its previous customer, with a third key."""
     license = here.get_license(key).license
     here.change(UndoTransfer(context=here.context, license=license.id, transfer_id=transfer_id))
-    output.print_line(f"License {license.id} went back, and has a new key.")
+    output.print_line(f"License {license.id} is back with its previous customer, and has a new key.")
 
 
 @command(app, "keywright transfer claims --policy-id 1")
@@ -102,11 +104,11 @@ def claims(
     here: Installation,
     *,
     policy_id: Annotated[
-        int | None, typer.Option(metavar="N", parser=parse_integer, help="Those made from this policy.")
+        int | None, typer.Option(metavar="N", parser=parse_integer, help="Only licenses of this policy.")
     ] = None,
-    order_id: Annotated[str | None, typer.Option(metavar="ID", help="Those of this order.")] = None,
+    order_id: Annotated[str | None, typer.Option(metavar="ID", help="Only licenses of this order.")] = None,
     job_id: Annotated[
-        int | None, typer.Option(metavar="N", parser=parse_integer, help="Those that this job made.")
+        int | None, typer.Option(metavar="N", parser=parse_integer, help="Only licenses that this job made.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

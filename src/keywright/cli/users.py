@@ -40,7 +40,7 @@ def create(
     """
     password_hash = _new_password_hash(name, is_from_stdin=is_from_stdin)
     here.change(CreateUser(context=here.context, name=name, role=role, password_hash=password_hash))
-    output.print_line(f"The user {name} ({role.value}) is made.")
+    output.print_line(f"User {name} ({role.value}) created.")
 
 
 @command(app, name="list")
@@ -67,7 +67,7 @@ def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = F
     """
     user = _get_user(here, name)
     _change(here, user, password_hash=_new_password_hash(name, is_from_stdin=is_from_stdin))
-    output.print_line(f"The user {name} has a new password, and is signed out everywhere.")
+    output.print_line(f"User {name} has a new password, and is signed out everywhere.")
 
 
 @command(app)
@@ -78,7 +78,7 @@ def disable(here: Installation, *, name: _Name) -> None:
     Their events stay.
     """
     _change(here, _get_user(here, name), is_disabled=True)
-    output.print_line(f"The user {name} is disabled, and is signed out everywhere.")
+    output.print_line(f"User {name} is disabled, and is signed out everywhere.")
 
 
 @command(app)
@@ -86,7 +86,7 @@ def disable(here: Installation, *, name: _Name) -> None:
 def enable(here: Installation, *, name: _Name) -> None:
     """Let a disabled user sign in again, with their old password."""
     _change(here, _get_user(here, name), is_disabled=False)
-    output.print_line(f"The user {name} may sign in.")
+    output.print_line(f"User {name} may sign in again.")
 
 
 @command(app, "keywright user role bob reader", name="role")
@@ -104,7 +104,7 @@ def change_role(
     An administrator may do everything, support may view and change licenses, a reader may only view.
     """
     _change(here, _get_user(here, name), role=role)
-    output.print_line(f"The user {name} has the role {role.value} now.")
+    output.print_line(f"User {name} now has the role {role.value}.")
 
 
 @command(app, "keywright user reset-second-factor bob", name="reset-second-factor")
@@ -156,13 +156,9 @@ def _new_password_hash(name: str, *, is_from_stdin: bool) -> str:
 
     password = sys.stdin.readline().rstrip("\r\n") if is_from_stdin else _ask_password()
     if len(password) < passwords.MIN_PASSWORD_LENGTH:
-        raise WrongUsage(
-            f"A password has at least {passwords.MIN_PASSWORD_LENGTH} characters; this one has fewer"
-        )
+        raise WrongUsage(f"The password must have at least {passwords.MIN_PASSWORD_LENGTH} characters")
     if len(password) > passwords.MAX_PASSWORD_LENGTH:
-        raise WrongUsage(
-            f"A password has at most {passwords.MAX_PASSWORD_LENGTH:,} characters; this one has more"
-        )
+        raise WrongUsage(f"The password must have at most {passwords.MAX_PASSWORD_LENGTH:,} characters")
     if passwords.is_easy(password, name):
         raise WrongUsage(
             "This password is easy to guess: it is little more than common words, sequences, or the name"
@@ -172,7 +168,7 @@ def _new_password_hash(name: str, *, is_from_stdin: bool) -> str:
 
 def _ask_password() -> str:
     if not sys.stdin.isatty():
-        raise WrongUsage("There is no terminal to ask for the password at: use --password-stdin")
+        raise WrongUsage("There is no terminal to ask for the password: use --password-stdin")
     asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     return asked
 

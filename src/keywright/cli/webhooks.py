@@ -31,7 +31,7 @@ from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, S
 _TEXTS = Texts(
     list=("",),
     update=("--event 'license.*' --event 'order.*'", "--enabled"),
-    delete="Delete a webhook, with its deliveries, also those that wait.",
+    delete="Delete a webhook and its deliveries, including waiting ones.",
 )
 
 
@@ -94,7 +94,7 @@ def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: As
     new = NewWebhook(**{"url": url, "events": ["license.*"], **fields})
     _require_allowed(here, new)
     made: NewEndpoint = here.change(CreateEndpoint(context=here.context, fields=new))
-    _print_new(made, f"Webhook {made.endpoint.id} is made.", as_json=as_json)
+    _print_new(made, f"Webhook {made.endpoint.id} created.", as_json=as_json)
 
 
 @command(app, "keywright webhook rotate-secret 1")
@@ -113,7 +113,7 @@ def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = Fal
 def test(here: Installation, endpoint_id: _Id) -> None:
     """Send a webhook.tested event to this webhook only; a running server delivers it."""
     here.change(SendTest(context=here.context, endpoint_id=endpoint_id))
-    _print_sent(here, endpoint_id, "The test is on its way: `keywright webhook deliveries` shows the result.")
+    _print_sent(here, endpoint_id, "The test is queued: `keywright webhook deliveries` shows the result.")
 
 
 @command(app, "keywright webhook deliveries 1 --state waiting", "keywright webhook deliveries 1 --delivery 9")
@@ -124,9 +124,14 @@ def deliveries(
     *,
     delivery_id: Annotated[
         int | None,
-        typer.Option("--delivery", metavar="ID", parser=parsing.parse_integer, help="Only this one, whole."),
+        typer.Option(
+            "--delivery",
+            metavar="ID",
+            parser=parsing.parse_integer,
+            help="Show only this delivery, with all details.",
+        ),
     ] = None,
-    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only deliveries in this state.")] = None,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
@@ -139,7 +144,7 @@ def deliveries(
         lambda paging: ListDeliveries(endpoint_id=endpoint_id, paging=paging, state=state),
         limit=limit,
         as_json=as_json,
-        columns=("id", "event", "type", "license", "state", "attempts", "last at", "status"),
+        columns=("id", "event", "type", "license", "state", "attempts", "last attempt at", "status"),
         to_row=_delivery_row,
         to_json=output.delivery_json,
     )
@@ -153,14 +158,16 @@ def resend(
     *,
     delivery_id: Annotated[
         int | None,
-        typer.Option("--delivery", metavar="ID", parser=parsing.parse_integer, help="This delivery."),
+        typer.Option(
+            "--delivery", metavar="ID", parser=parsing.parse_integer, help="Send this delivery again."
+        ),
     ] = None,
     since: Annotated[
         datetime | None,
         typer.Option(
             metavar="TIME",
             parser=parse_past_moment,
-            help="All since then: yesterday, today, 30m, 2h, 7d, or a time (UTC).",
+            help="Send all deliveries since this time again: yesterday, today, 30m, 2h, 7d, or a time (UTC).",
         ),
     ] = None,
 ) -> None:
@@ -170,10 +177,10 @@ def resend(
     if delivery_id is not None:
         context = here.context
         here.change(ResendDelivery(context=context, endpoint_id=endpoint_id, delivery_id=delivery_id))
-        _print_sent(here, endpoint_id, f"Delivery {delivery_id} is sent again.")
+        _print_sent(here, endpoint_id, f"Delivery {delivery_id} is queued again.")
     elif since is not None:
         here.change(ResendSince(context=here.context, endpoint_id=endpoint_id, since=since))
-        text = f"The events since {output.format_time(since)} (UTC) are sent again."
+        text = f"The events since {output.format_time(since)} (UTC) are queued again."
         _print_sent(here, endpoint_id, text)
 
 
@@ -190,7 +197,7 @@ def _print_new(made: NewEndpoint, heading: str, *, as_json: bool) -> None:
         output.print_json(output.webhook_json(made.endpoint) | {"secret": made.secret})
         return
     _CRUD.print_one(made.endpoint, heading, as_json=False)
-    output.print_line(f"\nIts secret, which is shown only now:\n  {made.secret}")
+    output.print_line(f"\nThe webhook's secret, shown only now:\n  {made.secret}")
 
 
 def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ class LimitSettings(BaseModel):
     connections_limit: values.Whole = Field(
         default=8192,
         description=(
-            "The highest number of open connections of each server process, as far as the system allows it; "
+            "The highest number of open connections of each server process, within the system's limits; "
             "further ones get 503."
         ),
         ge=1,
@@ -31,8 +31,8 @@ class LimitSettings(BaseModel):
     connections_per_address: values.Whole = Field(
         default=256,
         description=(
-            "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
-            "trusted_proxies have no such limit."
+            "The highest number of open connections from one address or IPv6 /64; 0 is no limit. This "
+            "machine and trusted_proxies are exempt."
         ),
     )
     unknown_key_limit: values.Whole = Field(
@@ -60,22 +60,23 @@ class LimitSettings(BaseModel):
         default=120,
         description=(
             "How many activations and reactivations of a license may succeed in a minute after the first "
-            "1,000, counted by each server process; 0 is no limit. Those with a read_write API key do not "
-            "count, and giving up a place is never refused."
+            "1,000, counted by each server process; 0 is no limit. Calls with a read_write API key do not "
+            "count, and deactivating is never refused."
         ),
     )
     address_change_limit: values.Whole = Field(
         default=600,
         description=(
-            "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
-            "proxy that trusted_proxies does not name."
+            "How many activations and reactivations from one address (or IPv6 /64 network) may succeed in "
+            "a minute after the first 5,000; not for calls through a proxy that trusted_proxies does not "
+            "name."
         ),
     )
     trial_limit: values.Whole = Field(
         default=10,
         description=(
             "How many trials may be started in an hour from one address (or IPv6 /64 network), counted by "
-            "each server process; 0 is no limit. Those with a read_write API key do not count."
+            "each server process; 0 is no limit. Calls with a read_write API key do not count."
         ),
     )
 
@@ -105,9 +106,9 @@ class MailSettings(BaseModel):
     smtp_url: Annotated[SecretStr | None, BeforeValidator(values.parse_smtp_url)] = Field(
         default=None,
         description=(
-            "The SMTP server that sends mails: smtp:// (STARTTLS, port 587) or smtps:// (TLS from the start, "
-            "port 465), with percent-encoded user and password. Its certificate is verified. Default: mails "
-            "wait, and none is sent."
+            "The SMTP server that sends mails: smtp:// (STARTTLS, port 587) or smtps:// (TLS from the "
+            "start, port 465), with percent-encoded user and password. Its certificate is verified. "
+            "Default: mails wait, and are not sent."
         ),
         json_schema_extra=in_pages(
             "Mail server", "an address such as smtps://user:password@mail.example.com"
@@ -116,7 +117,7 @@ class MailSettings(BaseModel):
     smtp_tls: Annotated[Literal["auto", "required", "none"], BeforeValidator(values.lower)] = Field(
         default="auto",
         description=(
-            "Whether an smtp:// server must offer STARTTLS: auto is required, but none for a server on this "
+            "Whether an smtp:// server must offer STARTTLS: auto requires it, except of a server on this "
             "machine. With none, mails and the password cross the network in clear text."
         ),
         json_schema_extra=in_pages("STARTTLS"),
@@ -124,33 +125,34 @@ class MailSettings(BaseModel):
     smtp_ca_file: Annotated[Path | None, BeforeValidator(values.parse_optional_path)] = Field(
         default=None,
         description=(
-            "A file with the certificates (PEM) that vouch for the SMTP server, instead of the system's."
+            "A file with the CA certificates (PEM) that the SMTP server's certificate is verified with, "
+            "instead of the system's."
         ),
         json_schema_extra={"allowed": "the path of a file"},
     )
     mail_from: Annotated[str | None, BeforeValidator(values.parse_mail_address)] = Field(
         default=None,
         description=(
-            "The sender of every mail; its name is how mails sign themselves. A mail server needs it. Your "
+            "The sender of every mail; mails are signed with its name. Required with a mail server. Your "
             "domain should allow the SMTP server to send for it (SPF, DKIM)."
         ),
         json_schema_extra=in_pages("Sender", "an address such as Example Software <licenses@example.com>"),
     )
     mail_language: MailLanguage = Field(
         default="en",
-        description="The language of mails to customers of whom none is known.",
+        description="The language of mails to customers whose language is not known.",
         json_schema_extra=in_pages("Language of mails"),
     )
     keep_mails_days: values.Whole = Field(
         default=30,
-        description="For how many days the outbox keeps what was sent; a mail that waits longer is given up.",
+        description="For how many days sent mails are kept; a mail that waits longer is given up.",
         json_schema_extra=in_pages("Days that mails are kept"),
         ge=1,
         le=3650,
     )
     keep_notices_days: values.Whole = Field(
         default=3650,
-        description="For how many days the records of the customers who got a notice are kept.",
+        description="For how many days the records of who received a notice are kept.",
         json_schema_extra=in_pages("Days that records of notices are kept"),
         ge=1,
         le=36_500,
@@ -180,21 +182,21 @@ class PageSettings(BaseModel):
 
     admin: bool = Field(
         default=True,
-        description="Whether the administration pages are served; if not, /admin does not exist.",
+        description="Whether to serve the administration pages; if not, /admin does not exist.",
     )
     admin_address: Annotated[str | None, BeforeValidator(values.parse_address)] = Field(
         default=None,
         description=(
-            "An address of its own for the administration pages, a private one for example. They are served "
-            "there only: at every other address, /admin does not exist."
+            "A separate, for example private, address for the administration pages. They are served only "
+            "there: at every other address, /admin does not exist."
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
     portal: bool = Field(
         default=True,
         description=(
-            "Whether the customer's portal is served; if not, /portal does not exist. Customers sign in with "
-            "codes that are mailed to them, so it needs a mail server; with a license key alone, they see "
+            "Whether to serve the customer portal; if not, /portal does not exist. Customers sign in with "
+            "codes that are mailed to them, which needs a mail server; with a license key alone, they see "
             "that license."
         ),
         json_schema_extra=in_pages("Customer portal"),
@@ -204,8 +206,8 @@ class PageSettings(BaseModel):
     ] = Field(
         default="none",
         description=(
-            "Which users of the pages must have a second factor: a user who has none must set it up "
-            "after the password, before anything else. Every user may have one."
+            "Which users of the pages must have a second factor. A user without one must set it up when "
+            "signing in. Every user may have one."
         ),
         json_schema_extra=in_pages("Second factor is required of"),
     )
@@ -213,7 +215,7 @@ class PageSettings(BaseModel):
         default=10,
         ge=1,
         le=168,
-        description="How many hours after the sign-in a session of the pages ends, even while it is used.",
+        description="How many hours after signing in a session of the pages ends, even if it is in use.",
         json_schema_extra=in_pages("Hours of a session"),
     )
     session_idle_minutes: int = Field(
@@ -237,7 +239,7 @@ class PageSettings(BaseModel):
         default=None,
         description=(
             "The page of a customer in your shop, to which the pages link; {id} is the customer's ID. "
-            "Default: there is no link."
+            "Default: no link."
         ),
         json_schema_extra=in_pages(
             "Customers in your shop", "an address such as https://shop.example.com/customers/{id}"
@@ -247,8 +249,8 @@ class PageSettings(BaseModel):
         default=None,
         pattern=r"^(https://|mailto:)[\x21-\x7e]{1,250}$",
         description=(
-            "Where people report security flaws of this installation, for /.well-known/security.txt (RFC "
-            "9116). Default: there is no such file."
+            "The contact for reports of security flaws, for /.well-known/security.txt (RFC 9116). "
+            "Default: no such file."
         ),
         json_schema_extra=in_pages("Reports of security flaws", "an address with mailto: or https://"),
     )
@@ -279,8 +281,8 @@ class CompanySettings(BaseModel):
     oidc_issuer: Annotated[str | None, BeforeValidator(values.parse_issuer)] = Field(
         default=None,
         description=(
-            "The OpenID provider with whose accounts users sign in to the pages, by its issuer address, "
-            "exactly as it names itself. Its configuration is read from there. Default: there is none."
+            "The issuer URL of the OpenID provider whose accounts can sign in to the pages, exactly as "
+            "the provider writes it. Its configuration is read from there. Default: none."
         ),
         json_schema_extra=in_pages("Provider", "an https address such as https://login.example.com/realm"),
     )
@@ -288,33 +290,34 @@ class CompanySettings(BaseModel):
         default=None,
         min_length=1,
         max_length=255,
-        description="The ID that the provider gave to Keywright. A provider needs it.",
+        description="Keywright's client ID at the provider. Required with a provider.",
         json_schema_extra=in_pages("Client ID", "a text"),
     )
     oidc_client_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         min_length=1,
         max_length=500,
-        description="The secret that belongs to it. Default: Keywright is a public client, with PKCE alone.",
+        description="The client secret at the provider. Default: Keywright is a public client, with PKCE "
+        "alone.",
         json_schema_extra=in_pages("Client secret", "a text"),
     )
     oidc_scopes: Annotated[str, BeforeValidator(values.trim)] = Field(
         default="openid profile email",
         pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
         max_length=500,
-        description="What Keywright asks the provider for. Some need one more scope for the groups.",
-        json_schema_extra=in_pages("Scopes", "openid, and more names after spaces"),
+        description="The scopes that Keywright requests. Some providers need another scope for the groups.",
+        json_schema_extra=in_pages("Scopes", "openid and further names, separated by spaces"),
     )
     oidc_roles_claim: Annotated[str, BeforeValidator(values.trim)] = Field(
         default="groups",
         min_length=1,
         max_length=200,
-        description="The claim that gives roles; a.b is the member b of the claim a.",
+        description="The claim that determines the role; a.b is the member b of the claim a.",
         json_schema_extra=in_pages("Claim of the roles", "the name of a claim such as groups"),
     )
     oidc_administrators: Annotated[tuple[str, ...], BeforeValidator(values.parse_names)] = Field(
         default=(),
-        description="The values that make an administrator, comma-separated.",
+        description="The values that give the role administrator, comma-separated.",
         json_schema_extra=in_pages("Administrators", _VALUES),
     )
     oidc_support: Annotated[tuple[str, ...], BeforeValidator(values.parse_names)] = Field(
@@ -332,8 +335,9 @@ class CompanySettings(BaseModel):
         ge=5,
         le=1440,
         description=(
-            "After how many minutes such a session ends, and the provider is asked again, without a password "
-            "where the user is signed in there. A user who has lost the group loses access then."
+            "How often, in minutes, a user who signed in through the provider must sign in again; no "
+            "password is needed while the user is signed in there. A user who has left the group then "
+            "loses access."
         ),
         json_schema_extra=in_pages("Minutes between checks"),
     )
@@ -365,17 +369,17 @@ class WebhookSettings(BaseModel):
     webhook_networks: Annotated[tuple[values.Network, ...], BeforeValidator(values.parse_networks)] = Field(
         default=(),
         description=(
-            "The private networks to which webhooks may be sent, comma-separated. Addresses of this machine, "
-            "of private networks and of a cloud's metadata are refused, whatever name leads to them. "
-            "Default: none; a receiver on this machine needs 127.0.0.0/8, ::1."
+            "The private networks to which webhooks may be sent, comma-separated. All other addresses of "
+            "this machine, of private networks and of cloud metadata are refused, whatever name resolves "
+            "to them. Default: none; a receiver on this machine needs 127.0.0.0/8, ::1."
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
     expiry_notice_days: Annotated[tuple[int, ...], BeforeValidator(values.parse_days)] = Field(
         default=(7, 1),
         description=(
-            "How many days before a license expires there is an event license.expiring, comma-separated. "
-            "Empty: there is none."
+            "How many days before a license expires an event license.expiring is recorded, comma-separated. "
+            "Empty: never."
         ),
         json_schema_extra=in_pages(
             "Days before an expiry", "at most five numbers of days from 1 to 365, such as 30, 7, 1"
@@ -384,8 +388,8 @@ class WebhookSettings(BaseModel):
     expiry_mails: bool = Field(
         default=False,
         description=(
-            "Whether customers whose address is known get a mail at the same moments, and when their license "
-            "has expired."
+            "Whether customers with a known address get a mail on those days, and when their license has "
+            "expired."
         ),
         json_schema_extra=in_pages("Mail customers about it"),
     )

@@ -34,8 +34,9 @@ def take_new_secret(settings: Settings) -> KeyRing:
         return key_ring
     if settings.secret is not None:
         raise ConfigurationError(
-            f"the secret is given by {settings.source_of('secret')}. Give a new one there (`openssl rand "
-            "-hex 32` makes one) and the old one as previous_secret; restart every server, and try again."
+            f"the secret comes from {settings.source_of('secret')}. Set a new one there (`openssl rand "
+            "-hex 32` makes one), and set previous_secret to the old one; restart every server, and try "
+            "again."
         )
     # The old secret is written first, so that an interruption never loses it.
     write_secret(settings.previous_secret_file, secret.decode())
@@ -69,8 +70,8 @@ def make_data_dir(settings: Settings) -> None:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise ConfigurationError(
-            f"the data directory {settings.data_dir} cannot be made: {problem.strerror}. "
-            "Name another with --data-dir."
+            f"the data directory {settings.data_dir} cannot be created: {problem.strerror}. Name another "
+            "with --data-dir."
         ) from problem
 
 
@@ -94,7 +95,7 @@ def load_secret(settings: Settings) -> bytes:
     if needs_secret:
         raise ConfigurationError(
             f"{path} is missing, and the database cannot be read without it. Restore that file from a "
-            "backup or copy it from where the database was made, or give the secret as KEYWRIGHT_SECRET."
+            "backup, copy it from the original installation, or set KEYWRIGHT_SECRET."
         )
     return _require_long_enough(_make_secret(path), path)
 
@@ -144,7 +145,7 @@ def write_secret(path: Path, text: str, *, is_overwriting: bool = True) -> None:
 def _require_long_enough(text: str, path: Path) -> bytes:
     if len(text) < MIN_SECRET_LENGTH:
         raise ConfigurationError(
-            f"{path} holds {len(text)} characters, and a secret has at least {MIN_SECRET_LENGTH}. "
+            f"{path} contains {len(text)} characters, but a secret has at least {MIN_SECRET_LENGTH}. "
             "Restore that file from a backup."
         )
     return text.encode()
@@ -228,7 +229,7 @@ def _read_secret(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is no text"
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
         raise ConfigurationError(
             f"the secret in {path} cannot be read: {reason}. Keywright must run as the user who owns it."
         ) from problem
@@ -244,6 +245,6 @@ def _make_secret(path: Path) -> str:
             write_secret(path, secrets.token_hex(32), is_overwriting=False)
     except ConfigurationError as problem:
         raise ConfigurationError(
-            f"{problem} Name another directory with --data-dir, or give the secret as KEYWRIGHT_SECRET."
+            f"{problem} Name another directory with --data-dir, or set KEYWRIGHT_SECRET."
         ) from problem
     return _read_secret(path) or ""

@@ -29,8 +29,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     data_dir: Annotated[Path, BeforeValidator(values.parse_path)] = Field(
         default=Path("keywright-data"),
         description=(
-            "The folder of the secret and, unless database_url names another, of the database. A relative "
-            "path starts in the current directory."
+            "The folder of the secret and, unless database_url is set, of the database. A relative path "
+            "starts in the current directory."
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
@@ -38,7 +38,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         default=None,
         description=(
             f"The database. Default: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
-            "passed to libpq as it is, also with several hosts; over a network, it should have "
+            "passed to libpq unchanged, and may name several hosts; over a network, it should have "
             "sslmode=verify-full."
         ),
         json_schema_extra={
@@ -48,14 +48,15 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     read_database_url: Annotated[str | None, BeforeValidator(values.parse_url)] = Field(
         default=None,
         description=(
-            "Replicas of a PostgreSQL database. They answer questions for as long as they have every "
-            "change; changes go to database_url."
+            "Replicas of a PostgreSQL database. They answer queries while they have every change; changes "
+            "go to database_url."
         ),
         json_schema_extra={"allowed": "a URL such as postgresql://user:password@replica1,replica2/database"},
     )
     read_lag_limit: values.Whole = Field(
         default=1000,
-        description="How many milliseconds a replica may be behind; one further behind is left out a while.",
+        description="How many milliseconds a replica may be behind; one that is further behind is not "
+        "used for a while.",
     )
     workers: values.Whole = Field(
         default=1,
@@ -70,14 +71,14 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         min_length=1,
     )
     port: values.Whole = Field(
-        default=8000, description="The port to listen on; 0 is any free one.", le=65535
+        default=8000, description="The port to listen on; 0 is any free port.", le=65535
     )
     public_url: Annotated[str | None, BeforeValidator(values.parse_web_address)] = Field(
         default=None,
         description=(
             "The address at which programs and browsers reach this server, such as that of the proxy in "
-            "front of it. It begins the links and command lines that Keywright prints or shows. Default: the "
-            "address that the server listens on, or that the browser asked for."
+            "front of it. Links and command lines that Keywright prints or shows start with it. Default: "
+            "the address that the server listens on, or that the browser requested."
         ),
         json_schema_extra=in_pages(
             "Public address", "an address such as https://licenses.example.com, without a path"
@@ -86,16 +87,16 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     metrics_address: Annotated[str | None, BeforeValidator(values.parse_address)] = Field(
         default=None,
         description=(
-            "An address of its own, a private one, for the metrics that Prometheus reads at /metrics. With "
-            "several workers, each has a port: this one and those after it. Default: there are no metrics."
+            "A separate, private address for the metrics that Prometheus reads at /metrics. Each worker "
+            "has its own port: this one and the next ones. Default: no metrics."
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:9100 or [::1]:9100"},
     )
     drain_seconds: values.Whole = Field(
         default=0,
         description=(
-            "How long the server keeps serving after SIGTERM while /readyz answers 503, so that proxies send "
-            "their calls to other instances; 0 where there is only one."
+            "How long the server keeps serving after SIGTERM while /readyz answers 503, so that proxies "
+            "send calls to other instances; 0 if there is only one."
         ),
         le=60,
     )
@@ -112,9 +113,9 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     v2_validate: Literal["report", "refuse"] = Field(
         default="report",
         description=(
-            "The answer of v2's validate about a license that is expired, inactive or disabled: report, as "
-            "the plugin does, where the status is in the record; or refuse, what activate answers, which "
-            "stops shipped programs that look at `success` alone."
+            "How v2's validate answers for an expired, inactive or disabled license: report returns the "
+            "record, which contains the status, as the plugin does; refuse returns the error that "
+            "activate returns, which stops shipped programs that check only `success`."
         ),
     )
     v3_root: values.UrlPath = Field(
@@ -132,29 +133,27 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     require_api_key: bool = Field(
         default=False,
         description=(
-            "Whether activating, deactivating and validating need an API key, too; if not, the license key "
-            "is enough."
+            "Whether activating, deactivating and validating also need an API key; if not, the license "
+            "key is enough."
         ),
     )
     trusted_proxies: Annotated[tuple[values.Network, ...], BeforeValidator(values.parse_networks)] = Field(
         default=(),
         description=(
-            "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
+            "The proxies whose X-Forwarded-For header is trusted: addresses or ranges, comma-separated."
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
     allowed_origins: Annotated[tuple[str, ...], BeforeValidator(values.parse_origins)] = Field(
         default=(),
-        description=(
-            "The web sites whose programs may make management calls from a browser, comma-separated."
-        ),
+        description=("The web origins that may make management calls from a browser, comma-separated."),
         json_schema_extra={"allowed": "origins such as https://shop.example, without a path"},
     )
     secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
-            "The secret that seals license keys. Default: the file named secret in data_dir, made at the "
-            "first start. A database can be read only with the secret that it was made with."
+            "The secret that encrypts license keys. Default: the file named secret in data_dir, created "
+            "at the first start. A database can be read only with its own secret."
         ),
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
@@ -162,8 +161,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     previous_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
-            "The previous secret, while the secret is rotated. Default: the file named secret.previous in "
-            "data_dir, if there is one."
+            "The previous secret, during a rotation. Default: the file named secret.previous in data_dir, "
+            "if it exists."
         ),
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
@@ -171,27 +170,27 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     queue_limit: values.Whole = Field(
         default=4096,
         description=(
-            "The highest number of changes, and of questions, that may wait at once; further ones get 503."
+            "The highest number of changes, and of queries, that may wait at once; further ones get 503."
         ),
         ge=1,
     )
     answer_within_seconds: values.Whole = Field(
         default=10,
-        description="How long a call may wait to be decided; then it gets 503, and nothing was changed.",
+        description="How long a call may wait; after that, it gets 503, and nothing is changed.",
         ge=1,
         le=60,
     )
     body_limit: values.Whole = Field(
         default=1_048_576,
-        description="The largest body of a request in bytes; 64 KiB without an API key that reads or writes.",
+        description="The largest request body, in bytes; 64 KiB without an API key that may read or write.",
         ge=1024,
     )
     kept_records: values.Whole = Field(
         default=100,
         description=(
-            "The number of given-up activations that a license keeps: at least this many, or twice its "
-            "limit where that is more, and all of the last 24 hours, but never more than 10000. The oldest "
-            "go first."
+            "The number of deactivated activations that a license keeps: at least this many, or twice its "
+            "limit if that is more, and all of the last 24 hours, but never more than 10000. The oldest "
+            "are deleted first."
         ),
         ge=1,
         le=10_000,
@@ -199,8 +198,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     keep_deleted_days: values.Whole = Field(
         default=30,
         description=(
-            "For how many days deleted licenses can be restored; 0 keeps nothing of them. They are gone "
-            "for every interface at once; what is kept is sealed."
+            "For how many days deleted licenses can be restored; 0 keeps nothing. They disappear from "
+            "every interface at once; the kept data is encrypted."
         ),
         json_schema_extra=in_pages("Days that deleted licenses are kept"),
         le=36_500,
@@ -208,8 +207,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     keep_events_days: values.Whole = Field(
         default=400,
         description=(
-            "For how many days events are kept; 0 is for ever. Of a license's calls without a secret API "
-            "key, at most 1000 a day and 20000 in all are kept."
+            "For how many days events are kept; 0 is forever. For each license, at most 1000 events a day "
+            "and 20000 in all are kept of calls without a secret API key."
         ),
         json_schema_extra=in_pages("Days that events are kept"),
         le=36_500,
@@ -217,8 +216,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     keep_shop_events_days: values.Whole = Field(
         default=90,
         description=(
-            "For how many days the events of shops are kept, sealed; an event that waits, for its turn or "
-            "for a decision, is kept until it is handled."
+            "For how many days events from shops are kept, encrypted; an event that waits for its turn or "
+            "for a decision is kept until it is handled."
         ),
         json_schema_extra=in_pages("Days that events of shops are kept"),
         ge=1,
@@ -227,7 +226,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     keep_usage_days: values.Whole = Field(
         default=800,
         description=(
-            "For how many days the usage of periods that are closed is kept, also that of deleted licenses."
+            "For how many days the usage of closed periods is kept, including that of deleted licenses."
         ),
         json_schema_extra=in_pages("Days that closed usage is kept"),
         ge=1,
@@ -236,8 +235,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     listed_records: values.Whole = Field(
         default=1000,
         description=(
-            "The highest number of a license's activations in an answer, active ones first; and about 1 MiB "
-            "of them. In lists of licenses: 100 of each."
+            "The highest number of a license's activations in an answer, active ones first, up to about 1 "
+            "MiB. In lists of licenses: 100 for each license."
         ),
         ge=1,
         le=10_000,
@@ -245,18 +244,18 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     files_dir: Annotated[Path | None, BeforeValidator(values.parse_optional_path)] = Field(
         default=None,
         description=(
-            "The folder of the files of releases; all servers share it. Default: the folder files in "
-            "data_dir."
+            "The folder for the files of releases; all servers must share it. Default: the folder files "
+            "in data_dir."
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
     max_file_bytes: values.Whole = Field(
-        default=4 * 1024**3, description="The largest file of a release, in bytes.", ge=1024, le=2**50
+        default=4 * 1024**3, description="The largest release file, in bytes.", ge=1024, le=2**50
     )
     files_accel_path: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
-            "The internal location of nginx that serves files_dir: nginx sends the bytes of downloads, which "
+            "The internal location of nginx that serves files_dir: nginx sends the downloads that "
             "Keywright has allowed (X-Accel-Redirect). Default: Keywright sends them."
         ),
         json_schema_extra={"allowed": "a path such as /keywright-files"},
@@ -265,23 +264,23 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     relay_url: Annotated[str | None, BeforeValidator(values.parse_relay_url)] = Field(
         default=None,
         description=(
-            "The shop with License Manager for WooCommerce from which you are moving: when a program "
-            "activates, validates or deactivates a license that is unknown here, the shop is asked for it, "
-            "and it is imported. Default: no shop is asked."
+            "The shop with License Manager for WooCommerce from which you are moving. When a program "
+            "activates, validates or deactivates a license that is unknown here, Keywright asks the shop "
+            "for it and imports it. Default: no shop is asked."
         ),
         json_schema_extra={"allowed": "an address such as https://shop.example.com"},
     )
     relay_consumer_key: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
-        description="The consumer key of an API key of that shop that may read.",
+        description="The consumer key of an API key of that shop with read permission.",
         json_schema_extra={"allowed": "a text"},
         min_length=1,
     )
     relay_consumer_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
-            "Its consumer secret. It is never shown or logged, but it stands unsealed where you write it: "
-            "protect that file or environment as you protect the secret."
+            "The consumer secret of that API key. It is never shown or logged, but it is unencrypted "
+            "where you set it: protect that file or environment as you protect the secret."
         ),
         json_schema_extra={"allowed": "a text"},
         min_length=1,
@@ -289,16 +288,16 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     ip_addresses: Annotated[IpAddresses, BeforeValidator(values.lower)] = Field(
         default="full",
         description=(
-            "How much of an IP address is kept with activations, events and sessions: all of it (full), its "
-            "network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits use whole addresses, in "
-            "memory only."
+            "How much of an IP address is stored with activations, events and sessions: all of it (full), "
+            "its network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits use whole "
+            "addresses, in memory only."
         ),
     )
     keep_addresses_days: values.Whole = Field(
         default=90,
         description=(
-            "After how many days the IP address and user agent of a given-up activation, and the address of "
-            "an event, are deleted; 0 is never."
+            "After how many days the IP address and user agent of a deactivated activation, and the IP "
+            "address of an event, are deleted; 0 is never."
         ),
         json_schema_extra=in_pages("Days that IP addresses are kept"),
         le=36_500,
@@ -306,14 +305,14 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     backup_daily_at: Annotated[str | None, BeforeValidator(values.parse_time_of_day)] = Field(
         default=None,
         description=(
-            "The time of day, in UTC, at which the server makes a backup in the folder backups in data_dir. "
-            "Default: it makes none by itself."
+            "The time of day, in UTC, at which the server makes a backup in the folder backups in "
+            "data_dir. Default: no daily backup."
         ),
         json_schema_extra=in_pages("Daily backup at", "a time such as 03:30"),
     )
     backup_keep: values.Whole = Field(
         default=14,
-        description="The number of daily backups that are kept; older ones are deleted.",
+        description="The number of daily backups to keep; older ones are deleted.",
         json_schema_extra=in_pages("Backups that are kept"),
         ge=1,
         le=1000,
@@ -321,8 +320,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     backup_command: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
-            "A command for the shell that runs after each backup into a file, whose path is in the variable "
-            "BACKUP_FILE: to copy it elsewhere. A backup whose command fails has failed."
+            "A shell command that runs after each backup to a file, for example to copy it elsewhere; its "
+            "path is in the variable BACKUP_FILE. If the command fails, so does the backup."
         ),
         json_schema_extra={"allowed": "a command"},
         min_length=1,
@@ -333,8 +332,8 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     log_calls: Annotated[Literal["off", "errors and slow", "all"], BeforeValidator(values.to_words)] = Field(
         default="errors and slow",
         description=(
-            "The calls that have a line in the log: none (off), all, or those that end with 5xx, take longer "
-            "than a second, or are refused although a secret API key makes them (errors and slow)."
+            "Which calls are logged: none (off), all, or only those that end with 5xx, take longer than a "
+            "second, or are refused despite a secret API key (errors and slow)."
         ),
     )
     log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(values.lower)] = Field(

@@ -26,21 +26,21 @@ def risks(settings: Settings) -> list[str]:
         url: str | None = getattr(settings, name)
         if url is not None and database_path(url) is None and (hosts := find_unverified_hosts(url)):
             risks.append(
-                f"the connection to {', '.join(hosts)} ({name}) is not protected by verified TLS: anyone on "
-                "the network between can read and change what goes over it. Add sslmode=verify-full and "
+                f"the connection to {', '.join(hosts)} ({name}) is not protected by verified TLS: anyone "
+                "on the network in between can read and change its data. Add sslmode=verify-full and "
                 "sslrootcert to the URL."
             )
     server = settings.smtp_server
     if server is not None and not (server.is_encrypted or server.needs_tls or is_local(server.host)):
         risks.append(
-            f"mails go to {server.host} without TLS (smtp_tls is none): anyone on the network between can "
-            "read license keys, sign-in codes and the password. Let smtp_tls be auto."
+            f"mails go to {server.host} without TLS (smtp_tls is none): anyone on the network in between "
+            "can read license keys, sign-in codes and the password. Set smtp_tls to auto."
         )
     if not settings.trusted_proxies and not is_local(settings.host):
         risks.append(
-            f"the server listens on {settings.host}, and trusted_proxies names no proxy: if one stands in "
-            "front of it, all callers share the proxy's address, and one who guesses uses up the limits of "
-            "all. Add the proxy to trusted_proxies."
+            f"the server listens on {settings.host}, and trusted_proxies is empty: behind a proxy, all "
+            "callers share the proxy's address, and a single attacker uses up everyone's limits. Add the "
+            "proxy to trusted_proxies."
         )
     return risks
 
@@ -102,21 +102,19 @@ def build_settings(values: Values) -> Settings:
 def _require_credentials(settings: Settings) -> None:
     for name in ("relay_consumer_key", "relay_consumer_secret"):
         if settings.relay_url is not None and getattr(settings, name) is None:
-            raise ConfigurationError(f"relay_url is set, and {name} is not: set both, or neither.")
+            raise ConfigurationError(f"relay_url is set, but {name} is not: set both, or neither.")
 
 
 def _require_sender(settings: Settings) -> None:
     if settings.smtp_url is not None and settings.mail_from is None:
-        raise ConfigurationError("smtp_url is set, and mail_from is not: set the sender of mails, too.")
+        raise ConfigurationError("smtp_url is set, but mail_from is not: set the sender of mails, too.")
 
 
 def _require_own_root(settings: Settings) -> None:
     """Raise ``ConfigurationError`` if paths of v3 would collide with other paths."""
     root, v2 = f"{settings.v3_root}/", f"{settings.api_root}/{settings.namespace}/v2/"
     if v2.startswith(root) or root.startswith(v2) or root.partition("/")[0] in _PATHS_OF_PAGES:
-        raise ConfigurationError(
-            f"v3_root is {settings.v3_root}, which has other pages: choose another path."
-        )
+        raise ConfigurationError(f"v3_root is {settings.v3_root}, a path that is in use: choose another one.")
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
@@ -168,7 +166,9 @@ def _from_file(config_file: Path | None) -> Values:
     if named is None:
         return {}
     source = "KEYWRIGHT_CONFIG" if config_file is None else "--config"
-    raise ConfigurationError(f"there is no settings file {named} (from {source}). Make it, or name another.")
+    raise ConfigurationError(
+        f"there is no settings file {named} (from {source}). Create it, or name another."
+    )
 
 
 def _values_of(path: Path, values: Mapping[str, object]) -> Values:
@@ -187,13 +187,13 @@ def _read_toml(path: Path) -> dict[str, object]:
         raise
     except PermissionError:
         raise ConfigurationError(
-            f"you may not read the settings file {path}. Run this as the user of the server (such as "
-            "`sudo -u keywright`), or name another file with --config."
+            f"no permission to read the settings file {path}. Run this command as the server's user (such "
+            "as `sudo -u keywright`), or name another file with --config."
         ) from None
     except OSError as problem:
         raise ConfigurationError(f"the settings file {path} cannot be read: {problem.strerror}.") from problem
     except ValueError as problem:
-        raise ConfigurationError(f"{path} is not valid TOML: {problem}. Correct it there.") from None
+        raise ConfigurationError(f"{path} is not valid TOML: {problem}. Correct the file.") from None
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -111,7 +111,7 @@ def parse_networks(value: object) -> tuple[Network, ...]:
 
 
 def parse_days(value: object) -> tuple[int, ...]:
-    """Parse up to five numbers of days from 1 to 365, from a list or comma-separated; the largest first."""
+    """Parse at most five numbers of days from 1 to 365, from a list or comma-separated; the largest first."""
     days = {parse_whole(text) for text in _parse_list(value)}
     if len(days) > _MAX_NOTICES or not all(1 <= one <= _MAX_NOTICE_DAYS for one in days):
         raise ValueError

@@ -56,7 +56,7 @@ def database_path(url: str) -> Path | None:
     path = unquote(url.removeprefix("sqlite:///"))
     if not url.startswith("sqlite:///") or not path or "\0" in path or "?" in url or "#" in url:
         raise ConfigurationError(
-            f"the database URL {without_password(url)!r} cannot be used. Write sqlite:///relative/path.db, "
+            f"the database URL {without_password(url)!r} is invalid. Write sqlite:///relative/path.db, "
             "sqlite:////absolute/path.db or postgresql://user@host/database."
         )
     return Path(path)

@@ -116,8 +116,8 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
         raise StoreError(str(problem)) from None
     except RejectedByDatabase as problem:
         raise StoreError(
-            f"the tables cannot be created or changed in {storage.name}: {problem}. The role needs the right "
-            "to create tables there."
+            f"the tables cannot be created or changed in {storage.name}: {problem}. The role needs "
+            "permission to create tables there."
         ) from problem
 
 
@@ -142,10 +142,10 @@ def read_state(connection: Connection, name: str = "this database") -> DatabaseS
         # Another process, which has just begun to migrate, has created an empty table of revisions.
         is_begun = "alembic_version" in tables and not _first(connection, _VERSION)
         if _find_foreign_tables(connection, tables - {"alembic_version"} if is_begun else tables):
-            raise StoreError(f"{name} is a database of another program; it was left alone.")
+            raise StoreError(f"{name} is a database of another program; it was not changed.")
         return DatabaseState()
     if "alembic_version" not in tables:
-        raise StoreError(f"{name} is a database of another program; it was left alone.")
+        raise StoreError(f"{name} is a database of another program; it was not changed.")
     version, row = _first(connection, _VERSION), _first(connection, text("SELECT * FROM installation"))
     columns = {} if row is None else row._mapping
     return DatabaseState(
@@ -215,16 +215,16 @@ def _migrate(connection: Connection, key_ring: KeyRing, name: str) -> None:
 def _check_revision(state: DatabaseState, name: str) -> None:
     if state.revision is not None and state.revision < _FIRST:
         raise StoreError(
-            f"{name} was made by a version before the first release (its schema is {state.revision!r}), and "
-            "cannot be migrated; it was left alone. Export its licenses with that version "
-            "(keywright export), start with a new database, and import them (keywright import)."
+            f"{name} was made by a version before the first release (its schema is {state.revision!r}), "
+            "and cannot be migrated; it was not changed. Export its licenses with that version (keywright "
+            "export), start with a new database, and import them (keywright import)."
         )
     if state.revision is None or state.revision <= HEAD:
         return
     if state.oldest_compatible_revision is None or state.oldest_compatible_revision > HEAD:
         raise StoreError(
             f"{name} was made by a newer Keywright (its schema is {state.revision!r}, this version "
-            f"knows up to {HEAD!r}). Install that version, or restore a backup."
+            f"supports up to {HEAD!r}). Install that version, or restore a backup."
         )
     log.warning("%s was updated by a newer Keywright; this version still works with it", name)
 

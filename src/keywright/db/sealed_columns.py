@@ -176,15 +176,15 @@ def describe_missing_secrets(secret_ids: SecretIds, key_ring: KeyRing, name: str
         return None
     if secret_ids.previous is None:
         return (
-            f"{name} was written with another secret, and its license keys cannot be read with this one. Use "
-            f"the secret that belongs to this database (its ID is {secret_ids.current}): after a rotation, "
-            "the new one; before it, the old one, as previous_secret beside the new one."
+            f"{name} was written with another secret, and its license keys cannot be read with this one. "
+            f"Use the secret of this database (its ID is {secret_ids.current}): after a rotation, the new "
+            "one; before it, the old one, as previous_secret next to the new one."
         )
     which = "the new secret" if missing == [secret_ids.current] else "the previous secret"
     return (
         f"the secret of {name} is being rotated, and {which if len(missing) == 1 else 'neither secret'} is "
-        f"at hand (missing: {' and '.join(missing)}). Give the new one as secret and the old one as "
-        "previous_secret, or put them into the files secret and secret.previous in the data directory."
+        f"available (missing: {' and '.join(missing)}). Set secret to the new one and previous_secret to "
+        "the old one, or put them into the files secret and secret.previous in the data directory."
     )
 
 
@@ -205,5 +205,5 @@ def lock_ring(connection: Connection, key_ring: KeyRing) -> KeyRing:
     secret_id = connection.execute(_LOCKED).scalar_one()
     ring = key_ring.find_ring(secret_id)
     if ring is None:
-        raise SecretMissing("the database is written with a secret that is not at hand")
+        raise SecretMissing("the database is written with a secret that is not available")
     return ring

@@ -56,7 +56,7 @@ AND (application_name LIKE 'keywright%'
 COUNT_SESSIONS = f"SELECT count(*) {OTHER_SESSIONS}"
 #: The timeout for setting up a connection, in seconds.
 _SETUP_TIMEOUT = 3.0
-_HINT = "In a password, special characters are written as % and two digits: @ as %40, / as %2F, % as %25."
+_HINT = "In a password, percent-encode special characters: @ as %40, / as %2F, % as %25."
 #: After a failed connection, further attempts fail immediately for this time, in seconds.
 _RECONNECT_PAUSE = 0.25
 #: Errors after which a retry may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
@@ -267,10 +267,10 @@ def _make_conninfo(url: str, key_ring: KeyRing | None = None) -> str:
         given = conninfo_to_dict(url)
     except (psycopg.ProgrammingError, UnicodeError):
         # libpq's message may quote part of the password.
-        message = "the database URL cannot be used: it is not one that libpq understands"
+        message = "the database URL is invalid: libpq cannot parse it"
         raise e.ConfigurationError(f"{message}. {_HINT}") from None
     if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
-        raise e.ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
+        raise e.ConfigurationError(f"the database URL is invalid: its port is not a number. {_HINT}")
     added = {name: value for name, value in DEFAULTS.items() if name not in given}
     if key_ring is not None and (suffix := name_suffix(key_ring)):
         name = given.get("application_name", DEFAULTS["application_name"])

@@ -253,8 +253,8 @@ def refuse_network_file_system(path: Path) -> None:
     kind = _file_system_of(path)
     if kind in _NETWORK_FILE_SYSTEMS:
         raise e.StoreError(
-            f"{path} is on a network file system ({kind}), where SQLite's locks do not hold. "
-            "Put the data directory on a local disk."
+            f"{path} is on a network file system ({kind}), where SQLite's locks are not reliable. Put the "
+            "data directory on a local disk."
         )
     if kind.startswith("fuse") or kind == "9p":
         log.warning("the data directory is on %s; make sure that its locks and syncs hold", kind)

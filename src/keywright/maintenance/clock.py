@@ -61,14 +61,14 @@ def list_clock_warnings(tx: ReadTransaction, now: datetime) -> Iterator[str]:
     if (believed := find_doubt(tx, now)) is not None:
         yield (
             f"the clock says {write_time(now)} UTC, and the last moment known to be right was "
-            f"{write_time(believed)} UTC: a server deletes and sends nothing for up to 48 hours. Set the "
+            f"{write_time(believed)} UTC: servers delete and send nothing for up to 48 hours. Set the "
             "clock; if it is right, run `keywright doctor --confirm-clock`."
         )
     difference = measure_difference(tx)
     if difference is not None and abs(difference) > CLOCKS_APART:
         yield (
-            f"the clock of the database differs from the one here by {abs(difference).total_seconds():,.0f} "
-            "s. Let both follow the same time servers (NTP)."
+            f"the database's clock differs from this machine's by {abs(difference).total_seconds():,.0f} s. "
+            "Synchronize both with the same time servers (NTP)."
         )
 
 

@@ -56,9 +56,7 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
                 what = table.name.replace("_", " ")
-                raise StoreError(
-                    f"there are {what} already where you want to copy to. Name an empty database."
-                )
+                raise StoreError(f"the target database already contains {what}. Name an empty database.")
         for table in _TABLES:
             progress(table.name, _copy_table(table, old, new))
         # The rows stay sealed with the secrets of the source.

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from keywright.core.command import Origin
+from keywright.core.parsing import format_count
 from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
@@ -67,7 +68,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
             yield from _check_license(license)
             examined.activations += license.records
         for number in step.missing_licenses:
-            what = f"there are activations or leases of license {number}, which does not exist"
+            what = f"activations or leases belong to license {number}, which does not exist"
             yield Finding("activation.stray", what, _RESTORE, number)
         examined.licenses += len(step.licenses)
         progress(examined)
@@ -81,18 +82,18 @@ def examine_files(storage: Storage, folder: Path) -> Iterator[Finding]:
     """Yield release files that are missing, altered, or of no release. Slow: it reads all of them."""
     known = {str(one.sha256): one.name for one in run_read(storage, list_stored_files)}
     present = dict(list_stored(folder))
-    again = "Upload the same bytes again to a new release, or copy them there from a backup."
+    again = "Upload the file again to a new release, or copy it there from a backup."
     for sha256, name in known.items():
         if sha256 not in present:
-            what = f"the bytes of {name} are missing: {path_of(folder, sha256)}"
+            what = f"the contents of {name} are missing: {path_of(folder, sha256)}"
             yield Finding("release_file.missing", what, again)
         elif read_digest(present[sha256]) != sha256:
             yield Finding(
-                "release_file.altered", f"the bytes of {name} were altered: {present[sha256]}", again
+                "release_file.altered", f"the contents of {name} were altered: {present[sha256]}", again
             )
     for sha256 in present.keys() - known.keys():
-        what = f"{present[sha256]} is of no release"
-        yield Finding("release_file.stray", what, "Delete it, unless an upload is just being made.")
+        what = f"{present[sha256]} belongs to no release"
+        yield Finding("release_file.stray", what, "Delete it, unless an upload is in progress.")
 
 
 def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
@@ -102,9 +103,9 @@ def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
     if not (calls := sum(counts.values())):
         return []
     return [
-        f"since yesterday, {calls:,} calls said that they were forwarded by a proxy that trusted_proxies "
-        "does not name: all callers behind it share one address, and activations are not limited by address. "
-        "If the proxy is yours, add it to trusted_proxies; the server's log names it."
+        f"since yesterday, {calls:,} calls claimed to come through a proxy that trusted_proxies does not "
+        "name: all callers behind it share one address, and activations are not limited by address. If the "
+        "proxy is yours, add it to trusted_proxies; the server's log names it."
     ]
 
 
@@ -148,8 +149,8 @@ def _examine_reports(storage: Storage) -> Iterator[Finding]:
         of = f"product {subject}" if subject else "all licenses"
         month = f"{reports.date_of(day):%Y-%m}"
         what = (
-            f"{len(wrong)} figures of the reports are not what the events add up to, such as {name!r} of "
-            f"{of} in {month}: {stored} instead of {counted}"
+            f"{len(wrong)} figures of the reports do not match the events, such as {name!r} of {of} in "
+            f"{month}: {stored} instead of {counted}"
         )
         yield Finding(_REPORT_WRONG, what, "Run `keywright doctor --repair`.", is_repairable=True)
 
@@ -158,15 +159,15 @@ def _examine_others(storage: Storage) -> Iterator[Finding]:
     """Yield problems not tied to a license that exists."""
     yield from _examine_reports(storage)
     for number in run_read(storage, inspection.find_doubled_numbers):
-        what = f"more than one activation has the number {number}"
+        what = f"more than one activation has the ID {number}"
         yield Finding("activation.doubled", what, _RESTORE)
     for kind in run_read(storage, inspection.find_kinds_behind):
-        what = f"the next {kind} would get a number that is given already"
-        yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
+        what = f"the next {kind} would get an ID that is already in use"
+        yield Finding(f"{kind}.numbers", what, "Restore the table of IDs, or its sequence.")
     yield from _examine_deleted(storage)
     for kid in run_read(storage, list_unsound):
         yield Finding(
-            "signing_key.unsound", f"the signing key {kid} cannot be read, or is another one", _RESTORE
+            "signing_key.unsound", f"the signing key {kid} cannot be read, or does not match its ID", _RESTORE
         )
 
 
@@ -177,39 +178,36 @@ def _examine_deleted(storage: Storage) -> Iterator[Finding]:
         question = partial(list_unreadable, after_id=after_id, limit=_DELETED_AT_ONCE)
         unreadable, after_id = run_read(storage, question)
         for number in unreadable:
-            what = f"what is kept of the deleted license {number} cannot be read"
+            what = f"the kept data of the deleted license {number} cannot be read"
             yield Finding("deleted_license.unsound", what, "It cannot be restored.", number)
 
 
 def _check_license(license: Inspected) -> Iterator[Finding]:
     number = license.id
     if not license.is_key_sound:
-        what = f"the key of license {number} cannot be read, or is found under another name"
+        what = f"the key of license {number} cannot be read, or does not match its hash"
         yield Finding("key.unsound", what, _RESTORE, number)
     if license.times_activated != (counted := license.active - license.uncounted):
         what = (
-            f"license {number} counts {license.times_activated} active places, and has {counted} "
-            "active activations"
+            f"license {number} has an activation count of {license.times_activated}, but "
+            f"{format_count(counted, 'active activation')}"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     elif license.uncounted_count != license.uncounted:
         what = (
-            f"license {number} counts {license.uncounted_count} active activations that take no place, and "
+            f"license {number} counts {license.uncounted_count} active activations that take no place, but "
             f"has {license.uncounted}"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     elif license.deactivated_count != (ended := license.records - license.active):
-        what = (
-            f"license {number} counts {license.deactivated_count} activations that were given up, and has "
-            f"{ended}"
-        )
+        what = f"license {number} counts {license.deactivated_count} deactivated activations, but has {ended}"
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     if license.leases_counted != license.leases:
-        what = f"license {number} counts {license.leases_counted} leases, and has {license.leases}"
+        what = f"license {number} counts {license.leases_counted} leases, but has {license.leases}"
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     if license.places is not None and license.times_activated > license.places:
-        what = f"license {number} has more active places than it may ({license.places})"
-        yield Finding("counter.over_limit", what, "Deactivate some of them.", number)
+        what = f"license {number} uses more places than its limit ({license.places})"
+        yield Finding("counter.over_limit", what, "Deactivate some.", number)
     if license.are_events_kept:
         yield from _check_events(license)
 
@@ -226,9 +224,9 @@ def _check_events(license: Inspected) -> Iterator[Finding]:
     is_complete = placed >= license.records and (active == license.active or OTHERS in times)
     if created != 1 or not is_complete:
         what = (
-            f"the events of license {license.id} do not tell its story: it was created {created} times, "
-            f"was activated {activated} times and has {license.records} activations, and would have {active} "
-            f"active ones instead of {license.active}"
+            f"the events of license {license.id} do not match its activations: events show {created} "
+            f"creations, {activated} activations and {active} active ones; the license has "
+            f"{license.records} activations, of which {license.active} are active"
         )
-        advice = "No decision depends on events; look what else happened at that time."
+        advice = "No decision depends on events; find out what else happened at that time."
         yield Finding("events.incomplete", what, advice, license.id)

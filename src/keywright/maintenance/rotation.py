@@ -187,9 +187,9 @@ def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
         unaware = connection.execute(text(count_unaware), {"secret_id": new.secret_id}).scalar_one()
         if unaware:
             raise StoreError(
-                f"{unaware} sessions of servers or commands on {without_password(url)} do not know the new "
-                "secret yet. Give both secrets to every server, restart one after the other, and run "
-                "`keywright secret rotate` again."
+                f"{unaware} sessions of servers or commands on {without_password(url)} do not have the new "
+                "secret yet. Configure both secrets on every server, restart one server after the other, "
+                "and run `keywright secret rotate` again."
             )
         values = {"secret_id": new.secret_id, "previous_secret_id": installation.c.secret_id}
         connection.execute(update(installation).values(values))
@@ -200,7 +200,7 @@ def _require_pair(key_ring: KeyRing, secret_ids: SecretIds) -> KeyRing:
     if secret_ids.previous is not None or [one.secret_id for one in key_ring.rings[1:]] != [
         secret_ids.current
     ]:
-        raise StoreError("the secret was rotated by another command meanwhile. Try again.")
+        raise StoreError("another command has rotated the secret in the meantime. Try again.")
     return key_ring
 
 
@@ -228,12 +228,14 @@ def _secret_ids_in(connection: sqlite3.Connection) -> SecretIds:
     except sqlite3.Error:
         row = None
     if row is None:
-        raise StoreError("the database is not of this version yet: start the server once, then try again.")
+        raise StoreError(
+            "the database is not migrated to this version yet: start the server once, then try again."
+        )
     return SecretIds(*row)
 
 
 def _in_use(path: Path) -> StoreError:
     return StoreError(
-        f"{path} is in use: a server is running on it, or another command. Stop the server, run "
-        "`keywright secret rotate`, and start it again as soon as that says so."
+        f"{path} is in use by a server or another command. Stop the server, run `keywright secret rotate`, "
+        "and start the server again once that is done."
     )

@@ -120,7 +120,7 @@ _LOCK_TIMEOUT = 1.0
 #: The priority of child processes, see nice(1).
 _NICENESS = 10
 
-_BROKEN = "it was broken off"
+_BROKEN = "it was interrupted"
 
 log = logging.getLogger(__name__)
 

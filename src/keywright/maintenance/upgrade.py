@@ -64,8 +64,8 @@ def preview(
         found["warnings"] += _warn(found, None if made_at is None else now - made_at)
         found["warnings" if found["is_compatible"] else "obstacles"] += _name_servers(found, servers, hosts)
     if found.get("free", 0) < found.get("needed", 0):
-        what = "a copy of the database, and the log of the migration, need more room than is free"
-        found["obstacles"].append(f"{what}. Make room first.")
+        what = "not enough free disk space for a copy of the database and the log of the migration"
+        found["obstacles"].append(f"{what}. Free some first.")
     return found
 
 
@@ -95,13 +95,17 @@ def _look(connection: Connection, name: str, *, key_ring: KeyRing, path: Path | 
 def _warn(found: dict[str, Any], backup_age: timedelta | None) -> Iterator[str]:
     kind, _, version = found["database_version"].partition(" ")
     if backup_age is None:
-        yield "there is no backup to go back to. Run `keywright backup` first."
+        yield "there is no backup to return to. Run `keywright backup` first."
     elif backup_age > _BACKUP_LATE[kind]:
-        yield f"the last backup is of {found['last_backup']} UTC. Going back to it loses what changed since."
+        yield (
+            f"the last backup is of {found['last_backup']} UTC. Returning to it would lose all later changes."
+        )
     if number := found["unfinished"]["job"]:
-        yield f"{format_count(number, 'job')} not finished. Let it end, or cancel it on the page Jobs."
+        yield (
+            f"{format_count(number, 'job')} not finished. Wait for it to end, or cancel it on the page Jobs."
+        )
     if kind == "postgresql" and int(version.partition(".")[0]) < _TESTED:
-        yield f"Keywright is tested with PostgreSQL {_TESTED}. Try the upgrade on a restored backup first."
+        yield f"Keywright is tested with PostgreSQL {_TESTED}. Test the upgrade on a restored backup first."
 
 
 def _name_servers(
@@ -111,7 +115,9 @@ def _name_servers(
     for address, version in servers:
         if version != __version__:
             name = f"a server of version {version or 'unknown'} runs at {address}, which {works}"
-            yield f"{name}. Stop it before you replace its program: it reads parts when they are needed."
+            yield (
+                f"{name}. Stop it before you replace its program, parts of which it loads only when needed."
+            )
     if hosts:
         advice = "Upgrade their servers, too" if found["is_compatible"] else "Stop their servers first"
-        yield f"these are connected to the database: {', '.join(hosts)}. {advice}."
+        yield f"hosts connected to the database: {', '.join(hosts)}. {advice}."

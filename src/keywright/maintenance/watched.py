@@ -56,19 +56,19 @@ GAUGES = {
     "webhook_oldest_seconds": ("endpoint", "How long the oldest undelivered event of an endpoint waits."),
     "shop_events_unmatched": (
         "connection",
-        "Events of a shop in the last seven days that wait for a decision.",
+        "Events of a shop in the last seven days that need a decision.",
     ),
     "shop_event_oldest_seconds": ("connection", "How long the oldest event of a shop waits for an attempt."),
     "mail_oldest_seconds": ("", "How long the oldest mail waits."),
     "mails_refused": ("", "Mails that were given up in the last seven days."),
-    "backup_age_seconds": ("", "The time since the last good backup, or since the installation."),
-    "data_free_bytes": ("", "The bytes that are free where the database or the data directory is."),
+    "backup_age_seconds": ("", "The time since the last successful backup, or since the installation."),
+    "data_free_bytes": ("", "The free disk space, in bytes, where the database or the data directory is."),
     "writable": ("", "Whether changes are possible."),
-    "search_lag_seconds": ("", "The age of the oldest event that the search does not know."),
-    "feed_lag_seconds": ("", "The age of the oldest event that can be neither listed nor delivered yet."),
+    "search_lag_seconds": ("", "The age of the oldest event that is not yet in the search index."),
+    "feed_lag_seconds": ("", "The age of the oldest event that cannot yet be listed or delivered."),
     "upgrade_pending": ("", "Whether the database has the schema of a newer version than this process."),
-    "rotation_pending": ("", "Whether a rotation of the secret was begun and is not finished."),
-    "certificate_seconds": ("", "How long the certificate of PostgreSQL is still valid."),
+    "rotation_pending": ("", "Whether a rotation of the secret is unfinished."),
+    "certificate_seconds": ("", "The remaining validity of PostgreSQL's certificate."),
 }
 
 
@@ -136,15 +136,16 @@ def _watch_shops(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
             "shop_events_unmatched",
             unmatched.number,
             unmatched.number > 0,
-            f"events of the connection {number} ({name}) that could not be handled in the last seven days: "
-            f"{unmatched.amount}. `keywright connection events {number} --state unmatched`, or the page "
-            "Shops, says what is missing; correct it, and try again.",
+            f"events of the connection {number} ({name}) that could not be processed in the last seven "
+            f"days: {unmatched.amount}. `keywright connection events {number} --state unmatched`, or the "
+            "page Shops, shows what is missing; correct it, and try again.",
             str(number),
         )
         late = _measure(tx, of_it.where(column.next_attempt_at.is_not(None)), now)
         sentence = (
-            f"events of the connection {number} ({name}) that wait for another attempt: {late.amount}"
-            f"{late.answer}. Check that a server runs, and the key of the shop's API."
+            f"events of the connection {number} ({name}) that wait for another attempt: "
+            f"{late.amount}{late.answer}. Check that a server is running, and that the shop's API key is "
+            "right."
         )
         yield _late("shop_event_oldest_seconds", now - late.since, _LATE, sentence, str(number))
 
@@ -155,12 +156,12 @@ def _watch_mails(tx: ReadTransaction, now: datetime, *, has_server: bool) -> Ite
     mails = select(column.created_at.label("since"), column.error.label("answer"))
     waiting = _measure(tx, mails.where(column.state == MailState.WAITING.value), now)
     advice = (
-        f"{waiting.answer}. Check that a server runs; `keywright mail test` with your address says what the "
-        "mail server answers."
+        f"{waiting.answer}. Check that a server is running; `keywright mail test` with your address shows "
+        "the mail server's answer."
         if has_server
-        else ", and no mail server is set. Set one under Settings in the pages, or smtp_url and mail_from."
+        else ". No mail server is set: set one under Settings in the pages, or set smtp_url and mail_from."
     )
-    sentence = f"mails that wait: {waiting.amount}{advice}"
+    sentence = f"waiting mails: {waiting.amount}{advice}"
     yield _late("mail_oldest_seconds", now - waiting.since, _LATE, sentence)
     is_given_up = (column.state == MailState.FAILED.value, column.finished_at >= to_seconds(now - _LATELY))
     refused = _measure(tx, mails.where(*is_given_up), now)
@@ -184,20 +185,21 @@ def _watch_webhooks(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
         name = f"the webhook {one.id} ({urlsplit(one.url).hostname})"
         if one.disabled_at is not None:
             since = to_datetime(one.disabled_at)
-            reason = "is gone" if one.disabled_reason == "gone" else "took nothing for five days"
+            reason = "is gone" if one.disabled_reason == "gone" else "accepted nothing for five days"
             sentence = (
                 f"{name} was disabled at {_at(since)}: its receiver {reason}. Delete it, or enable it when "
-                "the receiver works; it goes on where it stood."
+                "the receiver works again; deliveries then resume where they stopped."
             )
         elif one.failing_at is not None:
             sentence = (
-                f"{name} has taken nothing since {_at(to_datetime(one.failing_at))}{waiting.answer}; "
-                f"deliveries that wait: {waiting.amount}. Mend its receiver: after five days, it is disabled."
+                f"{name} has accepted nothing since {_at(to_datetime(one.failing_at))}{waiting.answer}; "
+                f"waiting deliveries: {waiting.amount}. Fix its receiver: after five days, the webhook is "
+                "disabled."
             )
         else:
             sentence = (
-                f"{name} is behind; deliveries that wait: {waiting.amount}. Check that a server runs, and "
-                "how long the receiver takes."
+                f"{name} is behind; waiting deliveries: {waiting.amount}. Check that a server is running, "
+                "and how long the receiver takes."
             )
         if one.disabled_reason != "by_hand":
             age = now - (since or waiting.since)
@@ -207,12 +209,11 @@ def _watch_webhooks(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
 def _watch_events(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
     """The lag of the search and the event feed, normally some seconds."""
     found, listed_until = lag(tx).oldest_at or now, find_time_after(tx, find_visible_id(tx, 0)) or now
-    sentence = f"the search of the pages knows no event since {_at(found)}. Check that a server runs."
+    sentence = f"the search of the pages has no events since {_at(found)}. Check that a server is running."
     yield _late("search_lag_seconds", now - found, _SEARCH_LATE, sentence)
     sentence = (
-        f"events since {_at(listed_until)} can be neither listed nor delivered yet. Look for a transaction "
-        f"on "
-        "PostgreSQL that stays open (pg_stat_activity), and end it."
+        f"events since {_at(listed_until)} cannot be listed or delivered yet. Look for a PostgreSQL "
+        "transaction that stays open (pg_stat_activity), and end it."
     )
     yield _late("feed_lag_seconds", now - listed_until, _FEED_LATE, sentence)
 
@@ -227,25 +228,27 @@ def _watch_installation(
     since = made_at if made_at is not None and made_at <= now else min(installed_at, now)
     sentence = (
         f"the last backup was made at {_at(since)}" if since == made_at else "no backup was made yet"
-    ) + ". Set backup_daily_at, or run `keywright backup`; `keywright status` says why one failed."
+    ) + ". Set backup_daily_at, or run `keywright backup`; `keywright status` shows why a backup failed."
     yield _late("backup_age_seconds", now - since, _BACKUP_LATE, sentence)
     folder = (database_path(url) or settings.data_dir / "x").parent
     free = shutil.disk_usage(folder).free
-    sentence = f"only {format_size(free)} are free in {folder.absolute()}. Make room before the disk is full."
+    sentence = (
+        f"only {format_size(free)} is free in {folder.absolute()}. Free disk space before the disk is full."
+    )
     yield Figure("data_free_bytes", free, free < _LEAST_FREE, sentence)
     sentence = (
-        "no change is possible: the database cannot be written. Look for a full disk, a file system that may "
-        "only be read, or a PostgreSQL that is a standby."
+        "the database cannot be written, so no change is possible. Look for a full disk, a read-only file "
+        "system, or a PostgreSQL server that is a standby."
     )
     yield Figure("writable", is_writable, not is_writable, sentence)
     revision = read_state(tx.connection).revision or HEAD
-    sentence = f"the database has the schema {revision} of a newer version. Upgrade this server, too."
+    sentence = f"the database has the schema of a newer version ({revision}). Upgrade this server, too."
     yield Figure("upgrade_pending", revision > HEAD, revision > HEAD, sentence)
     is_rotating = find_secret_ids(tx.connection).previous is not None
     sentence = "a rotation of the secret is not finished. Run `keywright secret rotate`."
     yield Figure("rotation_pending", is_rotating, is_rotating, sentence)
     if (ends_at := find_certificate_end(url)) is not None:
-        sentence = f"the certificate of PostgreSQL ends at {_at(ends_at)}. Renew it."
+        sentence = f"PostgreSQL's certificate expires at {_at(ends_at)}. Renew it."
         left = (ends_at - now).total_seconds()
         yield Figure("certificate_seconds", left, ends_at - now < _RENEWED, sentence)
 
@@ -257,27 +260,27 @@ def list_other_warnings(tx: ReadTransaction, settings: Settings, *, max_waiting:
     """Warn about connections that can make no license, missing links, held mails and full webhook queues."""
     for one in tx.connection.execute(select(connections).where(connections.c.mapping == "[]")).all():
         yield (
-            f"the connection {one.id} ({one.name}) makes no license: its mapping is empty. Name the shop's "
-            "products there."
+            f"the connection {one.id} ({one.name}) makes no licenses: its mapping is empty. Add the shop's "
+            "products to it."
         )
     if settings.smtp_server is not None and settings.public_url is None:
         yield (
-            "mails have no links, neither to the portal nor to stop reminders: set public_url, the address "
-            "at which browsers reach the server, in a file or under Settings in the pages."
+            "mails contain no links to the portal or to stop reminders: set public_url, the address at "
+            "which browsers reach the server, in a file or under Settings in the pages."
         )
     mails, column = mail_outbox.c, webhook_deliveries.c
     query = select(mails.created_at.label("since"), mails.error.label("answer"))
     held = _measure(tx, query.where(mails.state == MailState.HELD.value), datetime.now(UTC))
     if held.number:
         yield (
-            f"mails that are held since a backup was restored: {held.amount}. They may have been sent "
-            "before: send or drop them on the page Mails."
+            f"mails held since a backup was restored: {held.amount}. They may already have been sent: send "
+            "or drop them on the page Mails."
         )
     full = select(column.endpoint_id).where(column.finished_at.is_(None)).group_by(column.endpoint_id)
     for number in tx.connection.execute(full.having(func.count() >= max_waiting)).scalars():
         yield (
-            f"the webhook {number} has as many deliveries waiting as may; further events wait in the log, "
-            "for 30 days."
+            f"the webhook {number} has reached the limit of waiting deliveries; further events wait in "
+            "the log, for 30 days."
         )
 
 

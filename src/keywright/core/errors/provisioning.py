@@ -196,7 +196,7 @@ class SourceUnusable(Refusal):
     sentence = "The file cannot be imported: {detail}"
     hint = "{detail}"
     v2 = None
-    example = ("dump.sql, line 1: this is no database dump. Nothing was imported.",)
+    example = ("dump.sql, line 1: this is not a database dump. Nothing was imported.",)
 
     reason: str
 

@@ -53,12 +53,13 @@ _MADE_AT = "backup_made_at"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OTHER_KIND = {
     "sqlite": (
-        "this is a backup of an SQLite database, and the settings name one on a PostgreSQL server. Restore "
-        "it into a file (--database-url sqlite:////a/new/folder/keywright.db), then `keywright copy` that."
+        "this is a backup of an SQLite database, but the settings name a PostgreSQL database. Restore it "
+        "into a file (--database-url sqlite:////a/new/folder/keywright.db), then use `keywright copy` on "
+        "that."
     ),
     "postgresql": (
-        "this is a backup of a PostgreSQL database, and the settings name an SQLite file. Restore it into an "
-        "empty database on a PostgreSQL server (--database-url postgresql://…), then `keywright copy` that."
+        "this is a backup of a PostgreSQL database, but the settings name an SQLite file. Restore it into "
+        "an empty PostgreSQL database (--database-url postgresql://…), then use `keywright copy` on that."
     ),
 }
 
@@ -113,7 +114,8 @@ def require_compatible(manifest: Manifest, url: str) -> None:
     if manifest.revision > HEAD:
         raise StoreError(
             f"the backup was made by a newer Keywright ({manifest.made_by}; its schema is "
-            f"{manifest.revision!r}, this version knows up to {HEAD!r}). Install that version to restore it."
+            f"{manifest.revision!r}, this version supports up to {HEAD!r}). Install that version to restore "
+            "it."
         )
     kind = "postgresql" if database_path(url) is None else "sqlite"
     if manifest.database != kind:
@@ -168,18 +170,18 @@ def restore_files(backup: Backup, folder: Path) -> None:
 
 def _require_free(file: Path, *, is_overwriting: bool) -> None:
     if not file.absolute().parent.is_dir():
-        raise StoreError(f"there is no folder {file.absolute().parent}. Make it, or name another.")
+        raise StoreError(f"there is no folder {file.absolute().parent}. Create it, or name another.")
     if not file.exists():
         return
     if not is_overwriting:
-        raise StoreError(f"{file} is there already. Choose another name, or use --overwrite.")
+        raise StoreError(f"{file} already exists. Choose another name, or use --overwrite.")
     if file.is_dir():
-        raise StoreError(f"{file} is a folder. Name a file in it.")
+        raise StoreError(f"{file} is a folder. Name a file.")
     if file.stat().st_size and not archive.is_backup(file):
         # A mistyped name must not cost a database, or a secret.
         raise StoreError(
-            f"{archive.not_a_backup_error(file)} It is not replaced: remove it yourself, or choose another "
-            "name."
+            f"{archive.not_a_backup_error(file)} It was not replaced: remove it yourself, or choose "
+            "another name."
         )
 
 
@@ -215,12 +217,12 @@ def _require_right_secret(state: DatabaseState, key_ring: KeyRing | None, *, has
     if key_ring is None:
         return
     if key_ring.find_ring(state.secret_id) is None:
-        raise StoreError("the secret at hand is not the one that this database was written with.")
+        raise StoreError("this is not the secret that the database was written with.")
     secret_ids = SecretIds(state.secret_id or "", state.previous_secret_id)
     if has_secret and is_rotation_due(secret_ids, key_ring):
         raise StoreError(
-            "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
-            "`keywright secret rotate`, or make the backup without the secret in it."
+            "the secret is being rotated, and a single secret cannot read the backup. Finish the rotation "
+            "with `keywright secret rotate`, or make the backup without --with-secret."
         )
 
 
@@ -282,6 +284,6 @@ def _explain_errors(folder: Path) -> Iterator[None]:
 
 def _full_error(folder: Path) -> StoreError:
     return StoreError(
-        f"there is not enough space in {folder}: for a moment, twice what the database needs. Nothing was "
-        "changed, and nothing is left there."
+        f"not enough space in {folder}: for a short time, it needs twice the size of the database. Nothing "
+        "was changed, and temporary files were deleted."
     )

@@ -95,8 +95,8 @@ def _add_file(archive: tarfile.TarFile, path: Path, manifest: Manifest) -> None:
         archive.addfile(_entry(f"{_FILES}{path.name}", os.fstat(file.fileno()).st_size, manifest), reader)
     if reader.digest.hexdigest() != path.name:
         raise StoreError(
-            f"the file {path} was altered on the disk: `keywright doctor` names its release. Put it back as "
-            "it was, or make the backup without --with-files."
+            f"the file {path} was altered on disk: `keywright doctor` names its release. Restore the "
+            "original file, or make the backup without --with-files."
         )
 
 
@@ -286,26 +286,25 @@ def is_backup(path: Path) -> bool:
 
 def not_a_backup_error(path: Path) -> StoreError:
     """Build the error for a file that is not a backup."""
-    return StoreError(f"{path} is no backup that `keywright backup` made.")
+    return StoreError(f"{path} is not a backup made by `keywright backup`.")
 
 
 def _damage_error(path: Path) -> StoreError:
-    return StoreError(f"{path} is damaged or cut off: it is not as it was written. Take another backup.")
+    return StoreError(f"{path} is damaged or truncated. Use another backup.")
 
 
 def _no_signature_error(path: Path) -> StoreError:
     return StoreError(
-        f"{path} is not signed, so nothing shows that it is as your installation wrote it: anyone who could "
-        "write to it may have altered it, passwords and limits included. If you trust every place where it "
-        "was kept, use --unsigned."
+        f"{path} is not signed, so it may have been altered, including passwords and limits, by anyone "
+        "with write access to it. If you trust every place where it was stored, use --unsigned."
     )
 
 
 def _wrong_signature_error(path: Path) -> StoreError:
     return StoreError(
-        f"{path} is not as your installation wrote it: its signature does not match. It was altered, "
-        "passwords and limits perhaps included, or signed with another secret. Take another backup; to use "
-        "this one nevertheless, use --unsigned."
+        f"the signature of {path} does not match: the file was altered, perhaps including passwords and "
+        "limits, or signed with another secret. Use another backup; to use this one anyway, use "
+        "--unsigned."
     )
 
 
@@ -328,8 +327,8 @@ def _parse_manifest(text: str, path: Path) -> Manifest:
         header = msgspec.json.decode(text, type=_Format)
         if header.format != FORMAT:
             raise StoreError(
-                f"{path} has format {header.format} of backups, and this Keywright reads format {FORMAT}. "
-                f"Restore it with the version that made it ({header.made_by})."
+                f"{path} has backup format {header.format}, but this version of Keywright reads format "
+                f"{FORMAT}. Restore it with the version that made it ({header.made_by})."
             )
         return msgspec.json.decode(text, type=Manifest)
     except msgspec.DecodeError:

@@ -91,8 +91,8 @@ def describe(connection: Connection, name: str) -> Description | None:
         return None
     if state.revision > HEAD:
         raise StoreError(
-            f"{name} was made by a newer Keywright (its schema is {state.revision!r}, this version knows up "
-            f"to {HEAD!r}). Install that version, and try again."
+            f"{name} was made by a newer Keywright (its schema is {state.revision!r}, this version supports "
+            f"up to {HEAD!r}). Install that version, and try again."
         )
     installed_at = connection.execute(select(installation.c.created_at)).scalar_one()
     return Description(state, to_datetime(installed_at), _count_rows(connection))
@@ -112,7 +112,7 @@ def require_match(database: Description | None, manifest: Manifest, file: Path) 
         ids = (state.secret_id, state.previous_secret_id)
         if (state.revision, *ids, database.contents) == expected:
             return
-    raise StoreError(f"the manifest of {file} does not match its database. Take another backup.")
+    raise StoreError(f"the manifest of {file} does not match its database. Use another backup.")
 
 
 def require_replaceable(
@@ -122,9 +122,9 @@ def require_replaceable(
     if existing is None or existing.contents.is_empty or is_overwriting:
         return
     raise StoreError(
-        f"there is an installation in {name} already: {summarize(existing.contents)}. The backup, which is "
-        f"of {write_time(manifest.made_at)} (UTC), would replace all of that; {consequence}. If you want "
-        "that, use --overwrite."
+        f"{name} already contains an installation: {summarize(existing.contents)}. The backup of "
+        f"{write_time(manifest.made_at)} (UTC) would replace it; {consequence}. If you want that, use "
+        "--overwrite."
     )
 
 

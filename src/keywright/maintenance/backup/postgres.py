@@ -61,8 +61,8 @@ class Program(NamedTuple):
 def find_program(name: str, *, needed: int, reason: str) -> Program:
     """Find a program on PATH. Raises ``StoreError`` if it is missing or its major version is too old."""
     cure = (
-        f"Install PostgreSQL's client programs of version {needed} or newer (on Debian and Ubuntu: "
-        f"postgresql-client-{needed}) and see that they come first on PATH."
+        f"Install version {needed} or newer of PostgreSQL's client programs (on Debian and Ubuntu: "
+        f"postgresql-client-{needed}), and make sure that they come first on PATH."
     )
     path = shutil.which(name)
     if path is None:
@@ -72,9 +72,9 @@ def find_program(name: str, *, needed: int, reason: str) -> Program:
     )
     version = _VERSION.search(answer.stdout)
     if version is None:
-        raise StoreError(f"{path} does not say which version it is, and {reason}. {cure}")
+        raise StoreError(f"{path} does not report its version, and {reason}. {cure}")
     if int(version[2]) < needed:
-        raise StoreError(f"{path} is of version {version[1]}, too old: {reason}. {cure}")
+        raise StoreError(f"{path} has version {version[1]}, which is too old: {reason}. {cure}")
     return Program(name, path, version[1])
 
 
@@ -107,7 +107,7 @@ def run_program(
             errors.seek(0)
             message = errors.read().decode(errors="replace").replace(f"{program.name}: ", "")
             message = "; ".join(message.split("\n")).strip("; ") or f"status {status}"
-            raise StoreError(f"{program.name} has failed: {message}.")
+            raise StoreError(f"{program.name} failed: {message}.")
 
 
 def hide_passwords(url: str, info: ConnectionInfo) -> tuple[str, dict[str, str]]:
@@ -127,13 +127,13 @@ def hide_passwords(url: str, info: ConnectionInfo) -> tuple[str, dict[str, str]]
         if name in parameters and option.dispchar == b"*":
             if option.envvar is None:
                 raise ConfigurationError(
-                    f"{name} in the database URL would be seen in the list of processes."
+                    f"{name} in the database URL would be visible in the list of processes."
                 )
             variables[option.envvar.decode()] = parameters.pop(name)
     return make_conninfo("", **parameters), variables
 
 
-_CONSEQUENCE = "nothing of it would be kept, so make a backup of it first, with `keywright backup`"
+_CONSEQUENCE = "none of it would be kept, so back it up first with `keywright backup`"
 #: Override limits that the role or the URL sets for short transactions.
 _LIFT_LIMITS = """
 SELECT set_config(name, value, true)
@@ -175,13 +175,13 @@ def dump(url: str, target: Path, progress: Progress) -> Dump:
         connection.exec_driver_sql(_LIFT_LIMITS)
         driver = _driver_connection(connection)
         major = driver.info.server_version // 10_000
-        program = find_program("pg_dump", needed=major, reason=f"the server is of version {major}")
+        program = find_program("pg_dump", needed=major, reason=f"the server has version {major}")
         # pg_dump uses the same snapshot as the row counts here.
         snapshot = connection.execute(text("SELECT pg_export_snapshot()")).scalar_one()
         made_at = datetime.now(UTC).replace(microsecond=0)
         description = describe(connection, name)
         if description is None:
-            raise StoreError(f"there are no tables of Keywright in {name}.")
+            raise StoreError(f"{name} contains no tables of Keywright.")
         conninfo, environment = hide_passwords(url, driver.info)
         arguments = [
             *("--format=custom", "--compress=1", "--no-owner", "--no-privileges", "--no-password"),
@@ -235,8 +235,8 @@ def restore(
             before_replacing()
     except RejectedByDatabase as problem:
         raise StoreError(
-            f"the tables cannot be made in {name}: {problem}. The role needs the right to create tables "
-            "there."
+            f"the tables cannot be created in {name}: {problem}. The role needs permission to create "
+            "tables there."
         ) from problem
 
 
@@ -274,7 +274,7 @@ def _run_script(connection: Connection, script: BinaryIO) -> None:
         cursor.execute(b"".join(statements))
     except psycopg.Error as problem:
         message = str(problem).partition("\n")[0]
-        raise StoreError(f"the server did not take the backup: {message}. Nothing was changed.") from None
+        raise StoreError(f"the server rejected the backup: {message}. Nothing was changed.") from None
 
 
 def _drop(connection: Connection) -> None:
@@ -286,7 +286,7 @@ def _drop(connection: Connection) -> None:
             connection.exec_driver_sql(f"DROP SEQUENCE {name}")
     except DBAPIError as problem:
         message = str(problem.orig).partition("\n")[0]
-        raise StoreError(f"what is there cannot be replaced: {message}. Nothing was changed.") from None
+        raise StoreError(f"the existing tables cannot be replaced: {message}. Nothing was changed.") from None
 
 
 def _list_sequences(connection: Connection) -> list[str]:

@@ -25,7 +25,7 @@ from keywright.maintenance.clock import believing
 _PAGES_AT_ONCE = 2_048
 #: The seconds to wait for other processes that have the file open; a server has it open all the time.
 _LOCK_TIMEOUT = 2.0
-_CONSEQUENCE = "the file would be kept beside the new one"
+_CONSEQUENCE = "its file would be kept next to the new one"
 _EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = ?"
 #: The tables with the last assigned IDs, and their column: of licenses and activations, then of tables whose
 #: IDs SQLite assigns.
@@ -151,12 +151,12 @@ def _require_undamaged(path: Path, name: str) -> Description:
         damage = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
         if damage != "ok":
             raise StoreError(
-                f"{name} is damaged ({damage}), and no backup of it would be of use. Keep the backups that "
-                "there are; `keywright doctor` says more."
+                f"{name} is damaged ({damage}), so a backup of it would be useless. Keep the existing "
+                "backups; `keywright doctor` shows details."
             )
         description = describe(connection, name)
     if description is None:
-        raise StoreError(f"there are no tables of Keywright in {name}.")
+        raise StoreError(f"{name} contains no tables of Keywright.")
     return description
 
 
@@ -227,13 +227,11 @@ def _keep(old: sqlite3.Connection, draft: Path, name: str) -> Path:
 
 
 def _in_use_error(path: Path) -> StoreError:
-    return StoreError(
-        f"{path} is in use: a server is running on it, or another command. Stop the server, then try again."
-    )
+    return StoreError(f"{path} is in use by a server or another command. Stop it, then try again.")
 
 
 def _unreadable_error(path: Path, problem: object) -> StoreError:
     return StoreError(
-        f"{path} cannot be read ({problem}). To restore, move it away first, and with it {path.name}-wal and "
-        f"{path.name}-journal, if they are there."
+        f"{path} cannot be read ({problem}). To restore, first move it away, together with {path.name}-wal "
+        f"and {path.name}-journal, if they exist."
     )
