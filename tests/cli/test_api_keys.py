@@ -55,7 +55,7 @@ def test_api_keys_are_listed_until_and_after_they_are_revoked(keywright: Keywrig
     assert listed["revoked_at"] is None
     assert "API key 1 revoked." in keywright("apikey", "revoke", "1")
     assert keywright.json("apikey", "list")[0]["revoked_at"] is not None
-    assert "no API key with this number is in force" in keywright.refused("apikey", "revoke", "1")
+    assert "no valid API key has this ID" in keywright.refused("apikey", "revoke", "1")
     assert "'ID'" in keywright.refused("apikey", "revoke", "seven", status=2)
 
 

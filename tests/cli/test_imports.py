@@ -54,7 +54,7 @@ def test_the_report_shows_no_whole_key(keywright: Keywright, dump: Path) -> None
     said = keywright("import", "lmfwc", str(dump), *SECRETS)
     assert said.splitlines()[3:] == [
         "",
-        "Activation counts that are not the number of active records: 1 (counted anew)",
+        "Activation counts that differ from the number of active records: 1 (recounted)",
         "  line 19, license 1 (…BITS): 3 there, 1 active records",
     ]
 

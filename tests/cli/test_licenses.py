@@ -320,7 +320,7 @@ def test_places_are_taken_given_up_and_taken_back(keywright: Keywright) -> None:
         "license", "deactivate", KEY, "--token", token
     )
     assert "Reactivated" in keywright("license", "activate", KEY, "--token", token)
-    assert "is active already" in keywright.refused("license", "activate", KEY, "--token", token)
+    assert "is already active" in keywright.refused("license", "activate", KEY, "--token", token)
     assert "Given up: every place." in keywright("license", "deactivate", KEY, "--all")
     assert "no active place with the token" in keywright.refused(
         "license", "deactivate", KEY, "--token", token

@@ -139,8 +139,8 @@ def test_a_mistyped_command_or_option_is_named(nowhere: Keywright) -> None:
 
 def test_an_error_is_told_with_its_hint_or_else_with_the_sentence_of_the_pages() -> None:
     assert sentence(errors.LicenseKeyTaken()).endswith("already has this key. Choose another key.")
-    assert sentence(errors.IdempotencyKeyBusy()) == "this was sent before, and is being worked on."
-    assert sentence(errors.Fault("KeyError")).startswith("this is a fault of Keywright (KeyError)")
+    assert sentence(errors.IdempotencyKeyBusy()) == "this was already sent and is being processed."
+    assert sentence(errors.Fault("KeyError")).startswith("this is an internal error (KeyError)")
     assert sentence(errors.StoreError("it is too old.")) == "it is too old."
     assert sentence(PermissionError(13, "Permission denied", "/x")) == "/x: Permission denied."
     assert sentence(OSError("odd")) == "odd."

@@ -45,11 +45,11 @@ def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright, st
     waiting = keywright.json("connection", "events", "1")
     assert [one["state"] for one in waiting] == ["waiting"] * 3
     stub.fault = DOWN
-    assert "does not answer" in keywright.refused("connection", "reconcile", "1")
+    assert "is not responding" in keywright.refused("connection", "reconcile", "1")
     keywright("connection", "edit", "1", "--api-key", "another")
     stub.fault = None
     said = keywright.refused("connection", "reconcile", "1")
-    assert "declined: 401" in said
+    assert "refused the request: 401" in said
     assert "another" not in said
 
 

@@ -90,7 +90,7 @@ def test_again_brings_what_is_new_or_changed(keywright: Keywright, table: Path) 
     write(table, "key,limit\nA-1,3\nA-2,3\n")
     bring(keywright, table)
     write(table, "key,limit\nA-1,3\nA-2,4\nA-3,3\n", at=1_750_000_001)
-    assert "licenses: 1 new, 1 the same, 1 newer there, taken over" in bring(keywright, table).out
+    assert "licenses: 1 new, 1 the same, 1 newer there, updated here" in bring(keywright, table).out
     assert "licenses: 3 the same" in bring(keywright, table).out
     keywright("license", "update", "A-1", "--max", "9")
     assert "1 newer here, kept" in bring(keywright, table).out
@@ -111,14 +111,14 @@ def test_standard_input_is_read(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"licenseKey":"A-1"}\n[]\n')))
     errors = tmp_path / "errors"
     assert bring(keywright, Path("-"), "--errors", str(errors), kind="jsonl").status == 1
-    assert errors.read_text() == '{"line":"[]","error":"it is no JSON object"}\n'
+    assert errors.read_text() == '{"line":"[]","error":"it is not a JSON object"}\n'
     assert licenses(keywright) == [("A-1", None, 3)]
 
 
 def test_columns_can_be_named(keywright: Keywright, table: Path) -> None:
     write(table, "Serial No,Until,Until when\nA-1,never,x\n")
     refused = keywright.refused("import", "csv", str(table))
-    assert "no column is the license key" in refused
+    assert "no column contains the license key" in refused
     assert "Nothing was imported." in refused
     keywright("import", "csv", str(table), "--map", "Serial No=key,Until=expires_at", "--map", "Until when=")
     assert licenses(keywright) == [("A-1", None, 3)]
@@ -135,7 +135,7 @@ def test_products_are_found_by_code_and_name(keywright: Keywright, table: Path) 
     done = bring(keywright, table)
     assert done.status == 1
     assert (
-        "line 5: product_id must be a product's ID or code, or a name that one product alone has" in done.out
+        "line 5: product_id must be a product's ID or code, or a name that only one product has" in done.out
     )
     shown = keywright.json("license", "list")
     assert {one["licenseKey"]: one["productId"] for one in shown} == {"P-1": 7, "P-2": 7, "P-3": 9}

@@ -164,7 +164,7 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
     for reply in problems:
         assert reply.header("content-type") == "application/problem+json"
         assert (reply.status, reply.json["code"]) == (503, "database_unavailable")
-        assert reply.json["detail"].startswith("No change can be saved right now; questions are answered.")
+        assert reply.json["detail"].startswith("No change can be saved right now; reads still work.")
     assert_answers_in_shape(journal)
     assert re.search(r"the database cannot be written: .*full", shop.server.log)
     assert "changes are possible again after " in shop.server.log

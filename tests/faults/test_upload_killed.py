@@ -88,7 +88,7 @@ def test_an_upload_to_a_full_disk_leaves_nothing_and_is_made_again(tmp_path: Pat
         free = disk.free
         refused = client.put(file, content=PIECE * PIECES)
         assert refused.status_code == 503
-        assert refused.json()["detail"].startswith("The folder of files cannot be used right now.")
+        assert refused.json()["detail"].startswith("The folder of files is unavailable right now.")
         assert client.get("/readyz").status_code == 200
         assert client.post(f"/v3/releases/{release}/publish", json={}).status_code == 409
         # Folders may stay, the bytes do not.

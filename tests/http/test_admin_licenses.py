@@ -338,13 +338,13 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     assert "The lease was ended." in text
     assert "0 of 5 held." in text
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 303
-    assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended for its holder") == 1
+    assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease of a holder ended") == 1
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id="0" * 32).status_code == 404
     # A removed meter is closed, and shown with its last state.
     decide(server, set_terms({"max_leases": 5}, license.key))
     text = said(bob.get(f"/licenses/{license.id}"))
     assert re.search(r"Past usage Meter From To Used Limit Above the limit exports .* 7 100 0", text)
-    assert "Period of usage closed: exports 7" in said(bob.get(f"/licenses/{license.id}/history"))
+    assert "Usage period closed: exports 7" in said(bob.get(f"/licenses/{license.id}/history"))
 
 
 def test_a_plain_license_shows_no_leases_and_no_usage(server: RunningServer, bob: Visitor) -> None:

@@ -235,7 +235,7 @@ def test_what_will_change_is_shown_before_it_does(server: RunningServer, bob: Vi
     fields = {"id": chosen, "what": "extend", "amount": "30"}
     shown = bob.post("/licenses/bulk/preview", **fields)
     assert "2 licenses will change." in said(shown)
-    assert "1 unchanged: it has no expiry that could be put off." in said(shown)
+    assert "1 unchanged: it has no expiry that could be extended." in said(shown)
     times = [unescape(one) for one in re.findall(r'datetime="([^"]+)"', shown.text)]
     assert times[:2] == [f"{at:%Y-%m-%dT%H:%M:%S}Z" for at in (end, end + timedelta(days=30))]
     # Nothing has changed, and the page shows the same without scripts.

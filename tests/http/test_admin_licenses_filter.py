@@ -83,7 +83,7 @@ def test_a_view_is_saved_under_a_name_and_is_the_users_own(
 def test_a_user_has_at_most_twenty_views(server: RunningServer, carol: Visitor) -> None:
     for number in range(21):
         carol.post("/licenses/views", name=f"View {number}", places="full")
-    assert "There can be 20 views. Delete one first." in said(carol.get("/licenses"))
+    assert "You can save at most 20 views. Delete one first." in said(carol.get("/licenses"))
     names = [name for (name,) in server.sql("SELECT name FROM saved_views")]
     assert len(names) == 20
     for name in names:

@@ -105,7 +105,7 @@ def test_products_are_named_and_a_column_of_orders_is_known_where_it_has_ids(
         assert f"Lumen Cinema ({number})" in said(page)
     page = bob.get(upload(bob, f"Key,Product\n{a_key()},Lumen Theatre\n"))
     assert chosen_fields(page)["column-1"] == "product_id"
-    assert "must be a product's ID or code, or a name that one product alone has" in said(page)
+    assert "must be a product's ID or code, or a name that only one product has" in said(page)
 
 
 def test_columns_are_chosen_by_hand(server: RunningServer, bob: Visitor) -> None:
@@ -210,7 +210,7 @@ def test_json_lines_are_imported_with_their_activations(server: RunningServer, b
 
 
 def test_a_file_that_cannot_be_a_table_is_refused(bob: Visitor) -> None:
-    for content, reason in ((b"", "Choose a file."), (b"\xff\xfe\x00", "this is no text in UTF-8")):
+    for content, reason in ((b"", "Choose a file."), (b"\xff\xfe\x00", "this is not text in UTF-8")):
         answer = bob.upload("/licenses/import", "a.csv", content)
         assert (answer.status_code, reason in said(answer)) == (422, True)
 

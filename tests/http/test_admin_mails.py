@@ -111,7 +111,7 @@ def test_a_template_is_checked_with_its_line_and_saved(server: RunningServer, ad
     wrong = save(ada, text="Dear\n{{ customer.nick }}", html="\n{% set x = 1 %}")
     assert wrong.status_code == 422
     assert "Line 2: " in said(wrong)
-    assert "Line 2: “set” is not possible here." in said(wrong)
+    assert "Line 2: “set” is not allowed here." in said(wrong)
     assert server.count("mail_templates") == 0
     assert "Dear Dora Example" in said(save(ada, do="preview"))
     assert server.count("mail_templates") == 0

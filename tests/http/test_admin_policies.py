@@ -135,19 +135,19 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"name": "x" * 201}, "It must be a text of at most 200 characters"),
         ({"charset": "AB "}, "It must have no spaces."),
         ({"chunks": "many"}, "It must be a whole number from 1"),
-        ({"chunk_length": "100"}, "The keys would have 403 characters; 255 is the most."),
+        ({"chunk_length": "100"}, "The keys would have 403 characters; the maximum is 255."),
         ({"max_activations": ""}, "Type how many devices, or choose no limit."),
         ({"valid_for_days": "soon"}, "It must be an integer from 0"),
         ({"grace_days": "99999"}, "It must be an integer from 0 to 36,500."),
         ({"starts": "now", "valid_for_days": "1"}, "It must be creation or first_activation."),
         ({"portal_removals_count": "1"}, "Type both numbers, or none."),
-        ({"when_full": "replace_unseen"}, "It is missing: replace_unseen needs it."),
-        ({"devices_visible": "yes"}, "It needs portal_removals or new_devices"),
+        ({"when_full": "replace_unseen"}, "It is missing: replace_unseen requires it."),
+        ({"devices_visible": "yes"}, "It requires portal_removals or new_devices"),
         ({"entitlements": "pro"}, "pro is not a feature of this product."),
         (a_meter("exports", ""), "exports"),
-        (two_meters("a", "a"), "a is there twice"),
+        (two_meters("a", "a"), "a appears twice"),
         ({"product_id": "x"}, "It is neither an ID nor a name."),
-        (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
+        (WEAK, "These keys could be guessed: they have 32 bits, but need at least 64."),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_saved(
@@ -345,7 +345,10 @@ def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     [
         ({"amount": ""}, "This field is required."),
         ({"amount": "1000001"}, "It must be a whole number from 1 to 1,000,000."),
-        ({"amount": "1", "status": "expired"}, "A license is sold, delivered, active, inactive or disabled."),
+        (
+            {"amount": "1", "status": "expired"},
+            "The status must be sold, delivered, active, inactive or disabled.",
+        ),
         ({"amount": "1", "order_id": "x"}, "It must be an integer from 0"),
     ],
 )

@@ -88,5 +88,5 @@ def test_a_key_is_rotated_and_withdrawn(server: RunningServer, ada: Visitor) -> 
     assert "The key was withdrawn." in said(ada.get("/signing-keys"))
     assert look_up(server, store.list_keys)[1].withdrawn_at is not None
     newest = look_up(server, store.list_keys)[0]
-    assert "signs every answer now" in ada.post(f"/signing-keys/{newest.id}/withdraw").text
+    assert "is the current signing key" in ada.post(f"/signing-keys/{newest.id}/withdraw").text
     assert ada.get("/signing-keys/999999/withdraw").status_code == 404

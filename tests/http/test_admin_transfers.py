@@ -37,7 +37,7 @@ def test_support_cancels_an_offer_and_undoes_a_transfer(bob: Visitor, carol: Vis
     names = [name.partition(".")[2] for name, _, _ in events(server, license) if "transfer" in name]
     offered, handed_on = "transfer_offered", "transferred"
     assert names == [offered, "transfer_ended", offered, handed_on, handed_on]
-    assert "License handed on to another customer" in said(bob.get(f"{here}/history"))
+    assert "License transferred to another customer" in said(bob.get(f"{here}/history"))
 
 
 def test_the_page_of_a_batch_counts_what_was_claimed(bob: Visitor) -> None:

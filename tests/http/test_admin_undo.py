@@ -112,7 +112,7 @@ def test_the_history_offers_to_undo_changes_of_users_and_programs_once(
     assert (len(offered()), found(server, license).times_activated) == (2, 1)
     # The place is taken, so undoing again changes nothing, and shows the reason.
     bob.post(form)
-    assert "it has been changed since (activations)" in said(bob.get(path))
+    assert "because of later changes: activations" in said(bob.get(path))
 
 
 def test_only_those_who_may_change_licenses_undo(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
@@ -199,7 +199,7 @@ def test_a_replaced_key_and_what_changed_with_it_are_undone(server: RunningServe
     assert (again.key, again.times_activated_max) == (license.key, license.times_activated_max)
     # The form is valid only for this change of this license.
     bob.post(form)
-    assert "Nothing was undone: it has been changed since" in said(bob.get(path))
+    assert "Nothing was undone, because of later changes" in said(bob.get(path))
     other = make(server)
     bob.post(form.replace(str(license.id), str(other.id), 1))
     assert "This cannot be undone" in said(bob.get(f"/licenses/{other.id}"))
@@ -236,7 +236,7 @@ def test_changes_of_a_customer_are_undone_and_its_deletion(server: RunningServer
         assert text in shown
     bob.post(f"{path}/edit", **fields, note="Moved.")
     bob.post(form)
-    assert "Nothing was undone: it has been changed since (email, name, note)." in said(bob.get(path))
+    assert "Nothing was undone, because of later changes: email, name, note." in said(bob.get(path))
     german = UpdateCustomer(**asked(id=8401, fields=CustomerFields(language="de")))
     decide(server, german, Unsubscribe(**asked(customer_id=8401)), RequestErasure(**asked(customer_id=8401)))
     before = look_up(server, lambda tx: CUSTOMERS.find(tx, 8401))
@@ -304,7 +304,7 @@ def test_changes_of_a_policy_are_undone_and_its_deletion(
     assert now.archived_at is not None
     # Sent again: the policy already exists.
     assert where_to(ada.post(back)) == "/policies"
-    assert "There is a policy with this id already." in said(ada.get("/policies"))
+    assert "Another policy already has this id." in said(ada.get("/policies"))
     assert where_to(ada.post(f"{path}/undo?was=unreadable")) == "/policies"
     (following,) = decide(server, create_policy(name="Next"))
     assert following.id > policy.id

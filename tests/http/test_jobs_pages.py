@@ -148,7 +148,7 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     limits = server.sql("SELECT DISTINCT times_activated_max FROM licenses WHERE product_id = 73")
     assert limits == [(None,)]
     bob.post(f"/jobs/{changed}/take-back")
-    assert "was taken back before" in said(bob.get(f"/jobs/{changed}"))
+    assert "was undone before" in said(bob.get(f"/jobs/{changed}"))
     # Undoing a generation deletes licenses, and is offered only to administrators. So is undoing an undo,
     # which may have restored deleted licenses, and undoing an administrator's job.
     assert "Take this back: 40 licenses" in said(ada.get(f"/jobs/{made}"))
@@ -187,7 +187,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
     make_users(server, HOSTILE)
     number = order(server, a_generation(1), name=HOSTILE)
     wait_for_job(server, number)
-    reason = f"{HOSTILE} may not change licenses any more."
+    reason = f"{HOSTILE} may no longer change licenses."
     assert f"stopped {reason}" in said(ada.get("/jobs"))
     page = ada.get(f"/jobs/{number}")
     assert f"stopped {reason} The changes made so far remain." in said(page)

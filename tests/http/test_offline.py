@@ -69,14 +69,14 @@ def test_a_request_that_is_pasted_gives_the_file_of_its_device(server: RunningSe
     assert read(server, saved.content)["license"]["activations"] == 1
     other = send(server, request_of(license.key, fingerprint="device-number-two"))
     assert other.status_code == 409
-    assert error_of(other) == "Every place of the license is taken: 1, and the limit is 1."
+    assert error_of(other) == "Every place of the license is taken: 1 of 1."
 
 
 def test_a_license_that_cannot_be_kept_takes_no_place(server: RunningServer) -> None:
     license = make(server)
     decide(server, set_terms({"offline_days": 0}, license.id))
     answer = send(server, request_of(license.key))
-    assert (answer.status_code, error_of(answer)) == (409, "The license cannot be kept offline.")
+    assert (answer.status_code, error_of(answer)) == (409, "The license cannot be used offline.")
     assert server.sql(f"SELECT times_activated FROM licenses WHERE id = {license.id}") == [(0,)]  # noqa: S608
 
 
@@ -139,7 +139,7 @@ def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -
 )
 def test_what_is_no_request_is_refused(server: RunningServer, text: str) -> None:
     answer = send(server, text)
-    sentence = "This is no request of a program. Copy all of it, from keywright-request: to its end."
+    sentence = "This is not a request of a program. Copy all of it, from keywright-request: to the end."
     assert (answer.status_code, error_of(answer)) == (400, sentence)
 
 

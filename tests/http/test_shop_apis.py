@@ -145,7 +145,7 @@ def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
             (None, suspended),
             (Fault(404, b"{}"), suspended),
             (Fault(200, b'{"id":101,"status":"trash"}'), suspended),
-            (Fault(200, b'{"id":101,"status":"completed"}'), Nothing("the order is still there")),
+            (Fault(200, b'{"id":101,"status":"completed"}'), Nothing("the order still exists")),
         ):
             stub.fault = fault
             found = complete(stub, "order_deleted")

@@ -328,7 +328,7 @@ def test_a_refusal_at_the_limit_names_the_devices_to_those_who_may_read(app: App
         "type": "/problems/limit_reached",
         "title": "Every place of the license is taken",
         "status": 409,
-        "detail": "Every place of the license is taken: 1, and the limit is 1.",
+        "detail": "Every place of the license is taken: 1 of 1.",
         "code": "limit_reached",
         "limit": 1,
         "activations": 1,
@@ -366,7 +366,8 @@ def test_a_program_shows_the_devices_of_a_full_license_and_its_user_chooses_one(
     bound = activate(app, remove=2)
     assert (bound.code, 0 < bound.json["retry_after_seconds"] <= 30 * 86_400) == ("no_removal_left", True)
     assert (
-        bound.json["detail"] == "Customers may remove 1 device of this license in 30 days, and none is left."
+        bound.json["detail"]
+        == "No more devices can be removed now: customers may remove 1 device of this license in 30 days."
     )
 
 

@@ -81,7 +81,7 @@ def test_another_method_is_told_which_there_are(app: App) -> None:
     reply = app.ask("PUT", "/things/17", {})
     assert reply.code == "method_not_allowed"
     assert reply.headers["allow"] == "PATCH, DELETE, OPTIONS"
-    assert reply.json["detail"] == "The address has PATCH, DELETE, OPTIONS only."
+    assert reply.json["detail"] == "The address supports only PATCH, DELETE, OPTIONS."
 
 
 def test_head_is_get_without_a_body_and_options_tells_the_methods(app: App) -> None:
@@ -143,7 +143,7 @@ def test_all_errors_of_a_body_are_told_with_their_pointers(app: App) -> None:
     assert details["/max_things"] == "must be an integer from 1 to 5 or null"
     assert details["/expires_at"] == "must be a time such as 2026-11-22T08:54:00Z or null"
     assert reply.json["detail"] == (
-        "Wrong in the body: /nam is unknown; the nearest known name is name, and 9 more."
+        "Invalid body: /nam is unknown; the nearest known name is name, and 9 more."
     )
 
 
@@ -264,7 +264,7 @@ def test_a_query_that_cannot_be_read_is_refused_as_a_whole(app: App) -> None:
     for query, detail in (("%ff=1", "must be UTF-8"), ("a=1&" * 1000, "must have at most 1000 parameters")):
         reply = app.ask("GET", f"/things?{query}")
         assert (reply.code, reply.places[0][0]) == ("invalid_parameter", "")
-        assert reply.json["detail"] == f"Wrong in the request: the query {detail}."
+        assert reply.json["detail"] == f"Invalid request: the query {detail}."
 
 
 def test_a_list_goes_on_where_its_cursor_says(app: App) -> None:

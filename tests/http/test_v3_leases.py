@@ -113,8 +113,7 @@ def test_when_all_are_held_the_refusal_says_when_to_try_again(app: App) -> None:
             "type": "/problems/no_free_lease",
             "title": "Every lease of the license is held",
             "status": 409,
-            "detail": f"All 2 leases of the license are held; the next one ends in {seconds} seconds at the "
-            "latest.",
+            "detail": f"All 2 leases of the license are held; the next one ends within {seconds} seconds.",
             "code": "no_free_lease",
             "retry_after_seconds": seconds,
         }

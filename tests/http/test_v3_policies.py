@@ -111,7 +111,7 @@ def test_only_a_policy_without_licenses_is_deleted(app: App) -> None:
     refused = app.ask("DELETE", "/policies/1")
     assert (refused.code, refused.json["detail"]) == (
         "still_in_use",
-        "The policy 1 is still in use: licenses name it.",
+        "The policy 1 is still in use by licenses.",
     )
     assert app.ask("DELETE", "/policies/2").status == 204
     assert app.ask("GET", "/policies/2").json["detail"] == "There is no policy 2."
@@ -302,7 +302,7 @@ def test_a_job_stops_when_the_api_key_that_ordered_it_is_revoked(app: App) -> No
     work(app)
     job = app.ask("GET", "/jobs/1").json
     assert (job["state"], job["done"]) == ("stopped", 0)
-    assert job["result"]["messages"] == ["The API key that ordered it was revoked."]
+    assert job["result"]["messages"] == ["The API key that started the job was revoked."]
     assert licenses_of(app) == before
 
 

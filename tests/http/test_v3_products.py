@@ -94,8 +94,10 @@ def test_a_code_is_unique_and_is_made_from_the_name_where_it_is_free(app: App) -
     assert taken.status == 409
     assert taken.json == taken.json | {
         "code": "already_exists",
-        "detail": "There is a product with this code already.",
-        "errors": [{"pointer": "/code", "code": "already_exists", "detail": "is that of another product"}],
+        "detail": "Another product already has this code.",
+        "errors": [
+            {"pointer": "/code", "code": "already_exists", "detail": "is already used by another product"}
+        ],
     }
 
 
@@ -105,7 +107,7 @@ def test_a_code_is_fixed_once_the_product_has_a_license(app: App) -> None:
     app.do(create("K-1", product_id=17, status=Status.ACTIVE))
     refused = app.ask("PATCH", "/products/17", {"code": "paint"})
     assert (refused.status, refused.code) == (409, "still_in_use")
-    assert refused.json["detail"] == "The code of product 17 is still in use: licenses name it."
+    assert refused.json["detail"] == "The code of product 17 is still in use by licenses."
     assert app.ask("PATCH", "/products/17", {"code": "draw", "name": "Draw"}).json["name"] == "Draw"
     # A product without a code can get one later.
     late = a_product(app, id=18, name="日本")

@@ -49,7 +49,7 @@ def test_a_license_is_claimed_counted_and_then_settled_for_a_while(app: App) -> 
     assert (unknown.status, unknown.json["errors"][0]["pointer"]) == (422, "/customer_id")
     settling = app.ask("POST", f"/licenses/{number}/rotate-key")
     assert (settling.status, settling.json["code"]) == (409, "not_transferable")
-    assert "(UTC) it gets no new key" in settling.json["detail"]
+    assert "(UTC), it cannot get a new key" in settling.json["detail"]
     assert app.ask("PATCH", f"/licenses/{number}", {"customer_id": None}).status == 200
     assert app.ask("POST", f"/licenses/{number}/rotate-key").status == 200
     assert app.events("license.claimed") == [("license.claimed", {"customer_id": 7})]

@@ -118,9 +118,9 @@ def test_a_trial_is_not_given_twice_when_its_license_was_deleted(app: App) -> No
     assert reply.status == 409
     assert reply.json == {
         "type": "/problems/trial_used",
-        "title": "The device has had its trial",
+        "title": "The device has already had its trial",
         "status": 409,
-        "detail": "The device has had its trial of this product.",
+        "detail": "The device has already had its trial of this product.",
         "code": "trial_used",
     }
     assert emails(app) == [None]

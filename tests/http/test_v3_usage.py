@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_not_counted(app: App) -> None:
         "type": "/problems/usage_exceeded",
         "title": "The meter is at its limit",
         "status": 409,
-        "detail": "Of the meter exports, 8 of 10 are used; this would exceed it. Nothing was counted.",
+        "detail": "The meter exports would exceed its limit: 8 of 10 are used. Nothing was counted.",
         "code": "usage_exceeded",
         "meter": "exports",
         "limit": 10,

@@ -103,7 +103,7 @@ def test_many_licenses_are_not_sorted_until_the_search_is_narrower(
     with pytest.raises(InvalidParameters) as refused:
         walk(storage, Search(order=Order.CUSTOMER), 9)
     assert refused.value.reasons == {
-        "sort": "is too long to be sorted so; narrow the search to at most 3 licenses"
+        "sort": "is too long to be sorted like this; narrow the search to at most 3 licenses"
     }
     assert walk(storage, Search(order=Order.CUSTOMER, status=2), 9)[0] == [3, 1, 5]
     # Sorted by creation, a longer list with a filter is in the order of IDs, and its pages report that.

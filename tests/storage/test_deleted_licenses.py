@@ -172,7 +172,7 @@ def test_a_job_that_deleted_licenses_is_taken_back(storage: Storage, executor: E
     do(executor, create("KEY-5"))
     back = run_job(executor, storage, TakeBack(job_id=job.id))
     assert (back.done, back.refused) == (30, 1)
-    assert back.messages == "License 6: another license has its key now."
+    assert back.messages == "License 6: another license now has its key."
     assert len(contents(storage)["licenses"]) == len(before)
     assert list(examine(storage, lambda _: None)) == []
 

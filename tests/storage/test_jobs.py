@@ -407,14 +407,14 @@ def test_licenses_are_deleted_and_each_is_an_event(executor: Executor, storage: 
 
 #: What is refused, what the license is, and what is said of it.
 REFUSED: list[tuple[Change, dict[str, Any], str]] = [
-    (a_change("extend", 30), {}, "it has no expiry that could be put off"),
-    (a_change("extend", 30), {"valid_for_days": 365}, "it has no expiry that could be put off"),
-    (a_change("extend", 30), {"expires_at": END_OF_TIME}, "it is good for longer already"),
+    (a_change("extend", 30), {}, "it has no expiry that could be extended"),
+    (a_change("extend", 30), {"valid_for_days": 365}, "it has no expiry that could be extended"),
+    (a_change("extend", 30), {"expires_at": END_OF_TIME}, "it is already valid for longer"),
     (a_change("raise_limit", 1), {}, "it has no limit"),
     (a_change("raise_limit", 1), {"limit": MAX_COUNT}, "the limit would be too large"),
-    (a_change("set_limit", 3), {"limit": 3}, "it is like that already"),
-    (a_change("set_limit"), {}, "it is like that already"),
-    (a_change("enable"), {}, "it is like that already"),
+    (a_change("set_limit", 3), {"limit": 3}, "it is already like that"),
+    (a_change("set_limit"), {}, "it is already like that"),
+    (a_change("enable"), {}, "it is already like that"),
     (a_change("deactivate_all"), {}, "no place is taken"),
 ]
 
@@ -438,7 +438,7 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
 def test_an_extension_from_now_never_makes_it_shorter(executor: Executor, storage: Storage) -> None:
     fill(executor, 1, expires_at=NOW + 90 * DAY)
     job = run_job(executor, storage, a_change("extend", 30, is_from_now=True))
-    assert (job.refused, job.messages) == (1, "License 1: it is good for longer already.")
+    assert (job.refused, job.messages) == (1, "License 1: it is already valid for longer.")
 
 
 def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executor, storage: Storage) -> None:
@@ -447,7 +447,7 @@ def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executo
     job = run_job(executor, storage, order)
     assert [one.times_activated_max for one in licenses(storage)] == [1, 2, 1, 2, 1]
     assert (job.total, job.done, job.refused) == (3, 3, 1)
-    assert job.messages == "License 99: it is not there any more."
+    assert job.messages == "License 99: it no longer exists."
 
 
 def test_the_licenses_that_a_search_finds_are_changed_and_no_others(

@@ -140,7 +140,7 @@ def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
     job = decide(executor, step)
     assert licenses_by_id(storage) == {1: left}
     assert (job.state, job.done, job.refused) == (JobState.DONE, 3, 1)
-    assert job.messages == "License 1: it does not match any more."
+    assert job.messages == "License 1: it no longer matches."
     assert "license.deleted" not in [event.name for event in events_of(storage, 1)]
 
 
@@ -315,4 +315,4 @@ def test_a_step_needs_no_license_to_be_there(executor: Executor, storage: Storag
     decide(executor, start(a_change("disable", search=UNUSED)))
     step = Work(executor, storage).prepare()
     decide(executor, delete("KEY-1"))
-    assert decide(executor, step).messages == "License 1: it is not there any more."
+    assert decide(executor, step).messages == "License 1: it no longer exists."

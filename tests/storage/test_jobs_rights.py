@@ -76,10 +76,10 @@ def test_a_user_who_may_only_look_by_now_or_is_gone_has_nothing_changed(
     decide(executor, start(a_change("delete")))
     decide(executor, change_user(BY, role=Role.READER))
     (job,) = Work(executor, storage).steps()
-    assert (job.state, job.messages) == (JobState.STOPPED, "alice may not change licenses any more.")
+    assert (job.state, job.messages) == (JobState.STOPPED, "alice may no longer change licenses.")
     run_write(storage, lambda tx: tx.connection.execute(delete(users)))
     (job,) = Work(executor, storage).steps()
-    assert (job.state, job.messages) == (JobState.STOPPED, "The user who ordered it is not there any more.")
+    assert (job.state, job.messages) == (JobState.STOPPED, "The user who started the job no longer exists.")
     assert len(list_licenses(storage)) == LICENSES
 
 

@@ -350,7 +350,7 @@ def test_a_job_ends_when_the_notice_is_withdrawn(executor: Executor, storage: St
     work = Work(executor, storage)
     set_state(executor, notice.id, NoticeState.WITHDRAWN)
     assert [job.state for job in work.steps()] == ["failed"]
-    assert work.job.messages == "The notice is not published any more."
+    assert work.job.messages == "The notice is no longer published."
     assert (recipients(storage, notice), mailed(storage)) == ([], [])
 
 

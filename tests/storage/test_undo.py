@@ -95,7 +95,7 @@ def test_what_was_changed_since_is_not_overwritten(storage: Storage, executor: E
     refusal = do(executor, undo(license, event))
     assert isinstance(refusal, ChangedSince)
     assert refusal.fill(refusal.sentence) == (
-        "Nothing was undone: it has been changed since (times activated max)."
+        "Nothing was undone, because of later changes: times activated max."
     )
     assert found(storage, license).times_activated_max == 9
     # Changes of other fields do not matter.

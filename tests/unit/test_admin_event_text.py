@@ -74,7 +74,7 @@ def test_a_text_is_complete_without_details(name: str) -> None:
         ("policy.deleted", {"policy_id": 1, "policy": "{name}"}, "Policy {name} deleted"),
         ("job.done", {"job_id": 4, "kind": "generate", "done": 9}, "Job 4 done: generating licenses"),
         ("job.done", {"job_id": 5, "kind": "import", "done": 9}, "Job 5 done: importing licenses"),
-        ("backup.made", {"file": "keywright-1.tar", "size": 9}, "Backup keywright-1.tar made"),
+        ("backup.made", {"file": "keywright-1.tar", "size": 9}, "Backup keywright-1.tar created"),
         ("signing_key.withdrawn", {"kid": "kPrK_q"}, "Signing key kPrK_q withdrawn"),
         ("of.tomorrow", {"x": 1}, "of.tomorrow"),
     ],
@@ -125,7 +125,7 @@ def test_what_the_server_does_by_itself_is_by_nobody() -> None:
         ("meters", [{}, {"exports": METER}], ("Meters", "none", "exports: 100 per month, more is allowed")),
         ("new_devices", [None, {"count": 3, "per_days": 30}], ("New devices", "any number", "3 in 30 days")),
         ("starts", ["creation", "first_activation"], ("Days counted from", "creation", "first activation")),
-        ("transferable", ["no", "once"], ("Handed on by the customer", "no", "once")),
+        ("transferable", ["no", "once"], ("Transfer by the customer", "no", "once")),
         ("trial", [False, True], ("Trial", "no", "yes")),
         ("is_disabled", [False, True], ("Disabled", "no", "yes")),
         # No password is shown.

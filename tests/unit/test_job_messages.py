@@ -26,7 +26,7 @@ def test_every_reason_for_which_a_job_leaves_a_license_alone_is_a_text() -> None
         "Line 7: status must be sold, delivered, active, inactive or disabled.",
         "Line 7: order_id must be an integer from 0 to 9,007,199,254,740,991.",
         "olga was disabled.",
-        "olga may not change licenses any more.",
+        "olga may no longer change licenses.",
     ],
 )
 def test_what_a_job_says_is_translated(line: str) -> None:
@@ -38,4 +38,4 @@ def test_what_a_job_says_is_translated(line: str) -> None:
 
 def test_what_is_not_known_is_said_as_it_is() -> None:
     assert translate_message("Something else happened.") == "Something else happened."
-    assert explain_line("activations: a token is there twice") == "activations: a token is there twice"
+    assert explain_line("activations: a token appears twice") == "activations: a token appears twice"

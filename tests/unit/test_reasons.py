@@ -42,6 +42,6 @@ def test_a_reason_has_numbers_as_the_language_writes_them_and_without_a_sentence
     with speaking(Language("de")):
         assert "1.000" in explain("must be an integer from 0 to 1,000")
     assert explain("was never heard of") == "It was never heard of."
-    assert explain("keys would have 300 characters; 255 is the most", "The").startswith(
+    assert explain("keys would have 300 characters; the maximum is 255", "The").startswith(
         "The keys would have 300"
     )

@@ -137,7 +137,7 @@ def test_a_row_says_what_its_license_is() -> None:
         ("SECRET-1,,1/2/2030", "expires_at must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
         ("SECRET-1", "it has 1 cells instead of 3"),
         ("SECRET-1,,,", "it has 4 cells instead of 3"),
-        ('"SECRET-1"x,,', "it is no CSV: ',' expected after '\"'"),
+        ('"SECRET-1"x,,', "it is not CSV: ',' expected after '\"'"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_left_out_and_its_neighbours_are_not(row: str, reason: str) -> None:
@@ -158,10 +158,10 @@ def test_bytes_that_are_no_utf_8_do_not_come_in() -> None:
 @each_row(
     ("content", "reason"),
     [
-        ("key\nA\n".encode("utf-16"), "no text in UTF-8"),
-        (b"", "no column is the license key"),
-        (b"name\nA\n", "no column is the license key"),
-        (b'key,"\nA\n', "the first line is no CSV"),
+        ("key\nA\n".encode("utf-16"), "not text in UTF-8"),
+        (b"", "no column contains the license key"),
+        (b"name\nA\n", "no column contains the license key"),
+        (b'key,"\nA\n', "the first line is not CSV"),
         (b"key\n" + b"A" * 200, "line 2: the line is too long"),
     ],
 )
@@ -187,17 +187,17 @@ def test_a_json_object_is_a_license_with_its_activations() -> None:
 @each_row(
     ("line", "reason"),
     [
-        ("{", "it is no JSON"),
-        ("[]", "it is no JSON object"),
+        ("{", "it is not JSON"),
+        ("[]", "it is not a JSON object"),
         ('{"id":1}', "license_key is missing"),
         (
             '{"key":"A","activations":[{}]}',
-            "activations: token must be 40 hexadecimal digits",
+            "activations: token must be 40 lowercase hexadecimal digits",
         ),
         ('{"key":"A","activations":7}', "activations must be a list of objects"),
         (
             f'{{"key":"A","activations":[{{"token":"{TOKEN}"}},{{"token":"{TOKEN}"}}]}}',
-            "a token is there twice",
+            "a token appears twice",
         ),
     ],
 )

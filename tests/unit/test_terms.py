@@ -361,7 +361,7 @@ def test_every_fault_has_a_sentence_that_says_what_would_be_right() -> None:
         ("/trial", "must be true or false"),
         ("/device", "must be optional or required"),
         ("/entitlements/0", _A_CODE),
-        ("/entitlements/2", "is there twice"),
+        ("/entitlements/2", "is a duplicate"),
         ("/meters/A", f"the name {_A_CODE}"),
         ("/meters/b/limit", "is missing"),
         ("/meters/c", "must be an object"),
@@ -371,10 +371,10 @@ def test_every_fault_has_a_sentence_that_says_what_would_be_right() -> None:
         ({"entitlements": [f"a{number}" for number in range(101)]}, "must have at most 100 codes"),
         ({"meters": []}, "must be an object of meters"),
         ({"meters": {f"m{number}": {} for number in range(21)}}, "must have at most 20 meters"),
-        ({"when_full": "replace_unseen"}, "is missing: replace_unseen needs it"),
+        ({"when_full": "replace_unseen"}, "is missing: replace_unseen requires it"),
         (
             {"devices_visible": True},
-            "needs portal_removals or new_devices, which bound how often devices change",
+            "requires portal_removals or new_devices, which limit how often devices change",
         ),
     ):
         with pytest.raises(InvalidTerms) as refusal:

@@ -40,4 +40,4 @@ def test_a_product_without_a_usable_policy_for_trials_offers_none() -> None:
         choose_policy([ARCHIVED], None)
     with pytest.raises(InvalidParameters) as refusal:
         choose_policy([TRIAL, OTHER], None)
-    assert refusal.value.reasons == {"policy": "must be named: the product has several for trials"}
+    assert refusal.value.reasons == {"policy": "is required: the product has several policies for trials"}

@@ -63,7 +63,7 @@ def test_terms_that_differ_are_named() -> None:
         "exports: 1,000 per month, more is allowed",
         "a trial: one per device",
         "can be claimed with its key",
-        "can be handed on once, after 1 day",
+        "can be transferred once, after 1 day",
     ]
 
 
@@ -75,7 +75,7 @@ def test_other_rules_have_other_words() -> None:
         "1 day from creation",
         "stays valid after expiry",
         "30 days offline",
-        "can be handed on after 30 days",
+        "can be transferred after 30 days",
     ]
 
 

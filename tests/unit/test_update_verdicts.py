@@ -11,7 +11,7 @@ from tests.unit.test_update_gate import a_known, some_facts
 
 WORDS = {
     "not_offered": "The product offers updates.",
-    "unknown_license": "There is such a license.",
+    "unknown_license": "The license exists.",
     "product_mismatch": "The license is for this product.",
     "disabled": "The license is not disabled.",
     "inactive": "The license is not inactive.",
@@ -20,12 +20,12 @@ WORDS = {
     "not_activated": "The device holds its place.",
     "not_published": "The release is published.",
     "channel_not_allowed": "The license has the channel stable.",
-    "entitlement_missing": "The license has the features that it needs.",
-    "newer_not_covered": "The license covers it.",
-    "no_file_for_platform": "It has a file for the platform.",
-    "requirements_not_met": "What it runs on is new enough.",
-    "must_update_first": "It can follow any version.",
-    "held_back_by_rollout": "Its rollout of 100 % has reached the device.",
+    "entitlement_missing": "The license has the features that the release requires.",
+    "newer_not_covered": "The license covers the release.",
+    "no_file_for_platform": "The release has a file for the platform.",
+    "requirements_not_met": "The platform is new enough.",
+    "must_update_first": "Any version can be updated to it.",
+    "held_back_by_rollout": "The rollout of 100 % has reached the device.",
 }
 
 
@@ -50,8 +50,8 @@ def test_what_a_release_asks_for_is_named() -> None:
         "unknown_license": WORDS["unknown_license"],
         "channel_not_allowed": "The license has the channel beta.",
         "entitlement_missing": "pro, max",
-        "must_update_first": "Version 3.0 comes before it.",
-        "held_back_by_rollout": "Its rollout of 50 % has reached the device.",
+        "must_update_first": "The program has version 3.0 or newer.",
+        "held_back_by_rollout": "The rollout of 50 % has reached the device.",
     }
 
 

@@ -54,7 +54,7 @@ def test_what_is_no_csv_fails_in_its_part_as_in_the_whole_file() -> None:
     table = split_table(b'Key,Note\nA,"x" y\nB,z\n', "a.csv")
     first, second = read(table)
     assert isinstance(first, Unusable)
-    assert "it is no CSV" in first.reason
+    assert "it is not CSV" in first.reason
     assert isinstance(second, ImportedLicense)
 
 
@@ -62,7 +62,7 @@ def test_a_table_in_json_is_known_by_its_first_character() -> None:
     table = split_table(b'\n{"key":"A"}\r\n\n{"key":"B","Note":"x"}\nno json\n', "a.jsonl")
     assert (table.format, table.header, table.amount) == (Format.JSONL, b"", 3)
     assert list_columns(table.format, b"", table.parts[0].text) == ["key", "Note"]
-    assert [place_of(one) for one in read(table)] == ["line 2", "line 4", "line 5: it is no JSON"]
+    assert [place_of(one) for one in read(table)] == ["line 2", "line 4", "line 5: it is not JSON"]
     # Of very many columns, the first thousand can be mapped.
     line = "{" + ",".join(f'"metadata.c{number}":1' for number in range(1_500)) + "}"
     assert len(list_columns(Format.JSONL, b"", line.encode())) == 1_000

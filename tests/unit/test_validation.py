@@ -120,19 +120,19 @@ def test_a_rotated_key_is_told_nothing_else(of: dict[str, Any]) -> None:
             {"grace_days": 1, "after_expiry": "older_versions"},
             None,
             ["expired", "version_not_covered"],
-            ": it covers builds made before, and this one does not say when it was made.",
+            ": it covers builds made before that, and this one has no build date.",
         ),
         (
             {"after_expiry": "older_versions"},
             NOW,
             ["expired", "version_not_covered"],
-            ": it covers builds made before, and this one is newer.",
+            ": it covers builds made before that, and this one is newer.",
         ),
         (
             {"after_expiry": "older_versions"},
             NOW - SECOND,
             ["version_covered"],
-            "; this build was made before.",
+            "; this build was made before that.",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_named_device_must_hold_a_place(record: Any) -> None:
 def test_a_device_must_be_named_where_the_terms_want_one() -> None:
     findings = find({"device": "required"})
     assert findings.codes == (Code.FINGERPRINT_REQUIRED,)
-    assert findings.detail == "The license can be used only with a fingerprint of the device."
+    assert findings.detail == "The license requires a fingerprint of the device."
     assert find({"device": "required"}, is_device_named=True).codes == (Code.NOT_ACTIVATED,)
     assert find({"device": "required"}, is_device_named=True, activation=an_activation()).is_valid
 
@@ -183,7 +183,7 @@ def test_a_lease_that_ended_by_itself_is_lost() -> None:
 
 def test_a_floating_license_is_for_those_who_hold_a_lease_where_one_is_needed() -> None:
     findings = find(FLOATING, needs_lease=True)
-    sentence = "The license can be used only with a lease, and none is held here."
+    sentence = "The license requires a lease, and this caller holds none."
     assert findings == Findings((Code.LEASE_REQUIRED,), sentence)
     assert not findings.is_valid
     assert findings.shows_license

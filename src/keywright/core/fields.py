@@ -84,7 +84,7 @@ Metadata = Annotated[
     dict[str, Any],
     Meta(max_length=parsing.MAX_METADATA_KEYS),
     Parse(_check_metadata),
-    about("A JSON object with anything else; a change is merged with it, and null removes."),
+    about("A JSON object with your own data. Changes are merged into it; null removes a member."),
 ]
 
 #: Returns the converted value; raises ``ValueError`` or ``ValueRefusal`` if ``Parse`` refuses it.

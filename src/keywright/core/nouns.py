@@ -79,14 +79,14 @@ class Flag(NamedTuple):
 class ListQuery(Struct):
     """The query parameters that all lists share; the list of a noun adds its filters and ``sort``."""
 
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), about("The most items of a page.", 50)] = 50
-    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
-    count: Annotated[bool, about("Whether the answer has `total` or `more_than`.")] = False
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), about("The maximum number of items on a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the previous page.")] = None
+    count: Annotated[bool, about("Whether to include `total` or `more_than`.")] = False
 
 
 #: The members with which every noun is shown.
-Kept = Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
-CreatedAt = Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
+Kept = Annotated[dict[str, Any], about("Your own data, as a JSON object.", {"sku": "P-1"})]
+CreatedAt = Annotated[Time, about("When it was created.", "2026-11-22T08:54:00Z")]
 UpdatedAt = Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
 
 

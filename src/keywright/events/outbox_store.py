@@ -27,8 +27,8 @@ HOLD_WAITING = (
 )
 #: Cancels the jobs of a restored database that mail customers: which mails were sent since is unknown.
 STOP_NOTIFYING = (
-    "UPDATE jobs SET state = 'canceled', finished_at = created_at, claimed_by = NULL, claimed_until = NULL, "
-    "messages = 'It came with a backup that was restored.' WHERE kind IN ('notify', 'make_files') AND "
+    "UPDATE jobs SET state = 'canceled', finished_at = created_at, claimed_by = NULL, claimed_until = "
+    "NULL, messages = 'The job came from a restored backup.' WHERE kind IN ('notify', 'make_files') AND "
     "finished_at IS NULL"
 )
 #: The most administrators who get a notice.

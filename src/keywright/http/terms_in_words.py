@@ -134,11 +134,11 @@ def _describe_customers(terms: terms_model.Terms, texts: Texts) -> Iterator[str]
     days = terms.transfer_after_days
     if terms.transferable is terms_model.Transferable.ONCE:
         yield texts.ngettext(
-            "can be handed on once, after %(num)s day", "can be handed on once, after %(num)s days", days
+            "can be transferred once, after %(num)s day", "can be transferred once, after %(num)s days", days
         )
     elif terms.transferable is terms_model.Transferable.ALWAYS:
         yield texts.ngettext(
-            "can be handed on after %(num)s day", "can be handed on after %(num)s days", days
+            "can be transferred after %(num)s day", "can be transferred after %(num)s days", days
         )
 
 

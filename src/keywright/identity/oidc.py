@@ -52,7 +52,7 @@ Answer = TypeVar("Answer")
 
 
 #: The reason when a browser without an attempt returns from a provider.
-NO_ATTEMPT = "this browser has begun no sign-in"
+NO_ATTEMPT = "this browser has not started a sign-in"
 
 
 class NotBelieved(Exception):
@@ -150,14 +150,14 @@ def check_answer(attempt: Attempt, metadata: Metadata, answer: Mapping[str, list
         raise NotBelieved("a parameter is missing or sent twice")
     state, issuer = answer.get("state", [""])[0], answer.get("iss", [""])[0]
     if not hmac.compare_digest(state.encode(), attempt.state.encode()):
-        raise NotBelieved("the state is of another sign-in")
+        raise NotBelieved("the state belongs to another sign-in")
     if not -_CLOCKS_APART <= now.timestamp() - attempt.begun_at < _MAX_AGE:
         raise NotBelieved("it took too long")
     is_required = metadata.authorization_response_iss_parameter_supported
     if (issuer or is_required) and issuer != attempt.issuer:
-        raise NotBelieved("the answer is of another issuer")
+        raise NotBelieved("the answer is from another issuer")
     if "error" in answer:
-        raise NotBelieved("the provider has refused")
+        raise NotBelieved("the provider refused the sign-in")
     return answer.get("code", [""])[0]
 
 
@@ -288,7 +288,7 @@ def _ask(
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError):
-        raise NotBelieved("an answer of the provider is not what it should be") from None
+        raise NotBelieved("an answer of the provider is invalid") from None
 
 
 def _certificates(url: str) -> ssl.SSLContext:
@@ -329,7 +329,7 @@ def _verify(token: str, keys: "KeySet") -> bytes:
     except InvalidKeyIdError:
         raise
     except (JoseError, ValueError, TypeError, msgspec.ValidationError) as problem:
-        raise NotBelieved(f"the token is not signed as it should be: {type(problem).__name__}") from None
+        raise NotBelieved(f"the token's signature is invalid: {type(problem).__name__}") from None
     if header.typ.upper() != "JWT":
         raise NotBelieved("the token is of another type")
     return found.payload
@@ -341,18 +341,18 @@ def check_claims(payload: bytes, provider: Provider, attempt: Attempt, now: date
         claims = msgspec.json.decode(payload, type=_Claims)
         everything = msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise NotBelieved("a claim is missing, or not what it should be") from None
+        raise NotBelieved("a claim is missing or invalid") from None
     audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     second = now.timestamp()
     checks = {
-        "the token is of another issuer": claims.iss == provider.issuer == attempt.issuer,
+        "the token is from another issuer": claims.iss == provider.issuer == attempt.issuer,
         "the token is for another client": provider.client_id in audience,
         "the token was issued to another client": claims.azp == provider.client_id
         or (claims.azp is None and len(audience) == 1),
         "the token has expired": second < claims.exp + _CLOCKS_APART,
         "the token is not valid yet": max(claims.nbf, claims.iat) <= second + _CLOCKS_APART,
         "the token is old": second - claims.iat < _MAX_AGE + _CLOCKS_APART,
-        "the nonce is of another sign-in": hmac.compare_digest(claims.nonce.encode(), attempt.nonce.encode()),
+        "the nonce does not match": hmac.compare_digest(claims.nonce.encode(), attempt.nonce.encode()),
         "the subject cannot be used": 0 < len(claims.sub) <= _MAX_TEXT and claims.sub.isprintable(),
         "the mail address is not verified": _is_true(everything.get("email_verified", True)),
     }

@@ -69,7 +69,7 @@ def hash_password(password: str) -> str:
     Raises ``ValueError`` for more than ``MAX_PASSWORD_LENGTH`` characters.
     """
     if len(password) > MAX_PASSWORD_LENGTH:
-        raise ValueError(f"has at most {MAX_PASSWORD_LENGTH:,} characters")
+        raise ValueError(f"must have at most {MAX_PASSWORD_LENGTH:,} characters")
     return _hasher().hash(_password_bytes(password))
 
 

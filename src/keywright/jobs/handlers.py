@@ -68,7 +68,7 @@ _MAX_NOTES_DELETED = 500
 
 #: The handler of each change of one license.
 _CHANGE_HANDLERS = license_handlers.HANDLERS | activation_handlers.HANDLERS | undo_handlers.HANDLERS
-_MATCHES_NO_LONGER = "it does not match any more"
+_MATCHES_NO_LONGER = "it no longer matches"
 _KEYWRIGHT = Origin("keywright", "", "")
 
 
@@ -182,7 +182,7 @@ def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
     except UnknownPolicy:
         return end(work, step, replace(job, messages="The policy has been deleted."), JobState.FAILED)
     except InvalidParameters:
-        reason = "The policy cannot make that many new keys: almost all that it can make exist already."
+        reason = "The policy cannot make that many new keys: almost all possible keys exist already."
         return end(work, step, replace(job, messages=reason), JobState.FAILED)
     new = PastChange(CREATED, step.context.now)
     job_store.save_job_licenses(work.tx, job.id, [(one.license.id, (new,)) for one in made])
@@ -251,17 +251,17 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
     if api_key_id is not None:
         api_key = share_api_key(work.tx, api_key_id)
         is_revoked = api_key is None or api_key.revoked_at is not None
-        return "The API key that ordered it was revoked." if is_revoked else None
+        return "The API key that started the job was revoked." if is_revoked else None
     if not job.created_by:
         return None
     # Locked, so that no step can commit after the user is disabled.
     user = share_user(work.tx, job.created_by)
     if user is None:
-        return "The user who ordered it is not there any more."
+        return "The user who started the job no longer exists."
     if user.disabled_at is not None:
         return f"{user.name} was disabled."
     right = _right_for(work, orders.order_of(job))
-    return None if may(user.role, right) else f"{user.name} may not change licenses any more."
+    return None if may(user.role, right) else f"{user.name} may no longer change licenses."
 
 
 def _right_for(work: LicenseWork, order: Order) -> Right:

@@ -54,13 +54,11 @@ _PARTS = Lookup(
 class FilesPreview(Struct, frozen=True):
     """What a job would make files for now, at most: terms are checked only when a file is made."""
 
-    total: Annotated[int, about("The licenses.", 130)]
-    licenses: Annotated[int, about("Those that are neither disabled, inactive nor expired.", 120)]
-    devices: Annotated[int, about("The devices that hold a place on one of these.", 180)]
-    customers_with_address: Annotated[
-        int, about("The customers with an e-mail address who own one of these.", 90)
-    ]
-    without_customer: Annotated[int, about("Those of these that no customer owns.", 3)]
+    total: Annotated[int, about("The number of licenses.", 130)]
+    licenses: Annotated[int, about("Licenses that are neither disabled, inactive nor expired.", 120)]
+    devices: Annotated[int, about("Devices with a place on one of these licenses.", 180)]
+    customers_with_address: Annotated[int, about("Customers of these licenses with an e-mail address.", 90)]
+    without_customer: Annotated[int, about("The number of these licenses without a customer.", 3)]
 
 
 def preview(tx: ReadTransaction, product_id: int | None, now: datetime) -> FilesPreview:

@@ -30,7 +30,7 @@ from keywright.signing.handlers import load_keys, make_license_file
 from keywright.signing.model import LoadedKeys
 
 #: Why some devices of a license get no file.
-_CUT = "it has too many devices; its newest ones have no file, make one for each of them that needs one"
+_CUT = "it has too many devices: its newest ones have no file; make one for each device that needs it"
 
 
 class PreviewFiles(Query, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from keywright.licensing.updates.store import NOTICES
 from keywright.provisioning.releases.notices import ListRecipients, find_affects
 from keywright.search.filters import Search
 
-_WITHDRAWN = "The notice is not published any more."
+_WITHDRAWN = "The notice is no longer published."
 
 
 class PreviewNotice(Query, frozen=True, kw_only=True):

@@ -205,7 +205,7 @@ def start_command(order: Order, *, total: int | None = None, **command_fields: A
 def parse_order(command: StartJob) -> Order:
     """Parse the order in a command. Raises ``InvalidParameters``."""
     if command.kind not in KINDS:
-        raise InvalidParameters({"kind": "there is no such kind of job"})
+        raise InvalidParameters({"kind": "is not a kind of job"})
     try:
         order = msgspec.convert(command.parameters, KINDS[command.kind])
     except msgspec.ValidationError as problem:
@@ -275,34 +275,34 @@ def right_to_take_back(order: Order) -> Right:
 
 def _require_valid(order: Change | Export) -> None:
     if (order.license_ids is None) == (order.search is None):
-        raise InvalidParameters({"license_ids": "must be given, or a search, and not both"})
+        raise InvalidParameters({"license_ids": "is required, or a search, but not both"})
     if isinstance(order, Export):
         return
     if order.what in _NEEDS_AMOUNT and order.amount is None:
-        raise InvalidParameters({"amount": "must be given"})
+        raise InvalidParameters({"amount": "is required"})
     if order.what is What.SET_STATUS and order.amount not in list(Status):
         raise InvalidParameters({"amount": "must be the number of a status"})
 
 
 _REASONS: dict[type[Refusal], str] = {
-    CannotUndo: "the history does not hold the state before",
-    ExpiresLater: "it is good for longer already",
+    CannotUndo: "the history does not contain the previous state",
+    ExpiresLater: "it is already valid for longer",
     FingerprintRequired: "no device is activated",
     InvalidParameters: "the limit would be too large",
     LicenseDisabled: "it is disabled",
     LicenseExpired: "it has expired",
     LicenseInactive: "it is inactive",
-    LicenseKeyTaken: "another license has its key now",
+    LicenseKeyTaken: "another license now has its key",
     LimitReached: "too few places are free",
-    NeverExpires: "it has no expiry that could be put off",
+    NeverExpires: "it has no expiry that could be extended",
     NoLimit: "it has no limit",
     NotActivated: "no device is activated",
     NothingActive: "no place is taken",
-    NothingToChange: "it is like that already",
-    OfflineNotAllowed: "its terms allow no license file",
-    OrderLineTaken: "another license is of its order line now",
-    UnknownLicense: "it is not there any more",
-    UnknownLicenseId: "it is not there any more",
+    NothingToChange: "it is already like that",
+    OfflineNotAllowed: "its terms do not allow license files",
+    OrderLineTaken: "another license now has its order line",
+    UnknownLicense: "it no longer exists",
+    UnknownLicenseId: "it no longer exists",
     VersionNotCovered: "it has expired",
 }
 

@@ -188,9 +188,9 @@ def _find_expiry(facts: Facts, license: License, terms: Terms) -> list[tuple[Cod
         return [(Code.EXPIRED_ALLOWED, f"{past} and stays valid.")]
     if terms.after_expiry is AfterExpiry.OLDER_VERSIONS:
         if license_rules.is_covered(license, facts.built_at):
-            return [(Code.VERSION_COVERED, f"{past}; this build was made before.")]
-        build = "does not say when it was made" if facts.built_at is None else "is newer"
-        detail = f"{past}: it covers builds made before, and this one {build}."
+            return [(Code.VERSION_COVERED, f"{past}; this build was made before that.")]
+        build = "has no build date" if facts.built_at is None else "is newer"
+        detail = f"{past}: it covers builds made before that, and this one {build}."
         return [(Code.EXPIRED, detail), (Code.VERSION_NOT_COVERED, detail)]
     until = license_rules.expiry_after(expires_at, terms.grace_days)
     if facts.now < until:
@@ -204,12 +204,12 @@ def _find_device(facts: Facts, license: License, terms: Terms) -> Iterator[tuple
         if facts.activation is None or facts.activation.deactivated_at is not None:
             yield Code.NOT_ACTIVATED, f"The device holds no place; {_describe_places(license)}."
     elif terms.device is DeviceRule.REQUIRED:
-        yield Code.FINGERPRINT_REQUIRED, "The license can be used only with a fingerprint of the device."
+        yield Code.FINGERPRINT_REQUIRED, "The license requires a fingerprint of the device."
 
 
 def _find_lease(facts: Facts, lease: Lease | None) -> Iterator[tuple[Code, str]]:
     if lease is None and facts.needs_lease:
-        yield Code.LEASE_REQUIRED, "The license can be used only with a lease, and none is held here."
+        yield Code.LEASE_REQUIRED, "The license requires a lease, and this caller holds none."
     elif lease is not None and is_over(lease, facts.now):
         yield Code.LEASE_LOST, f"The lease ended on {_write(lease.expires_at)}."
 

@@ -94,14 +94,14 @@ def parse_links(text: str) -> tuple[FooterLink, ...]:
     """Parse links, one per line: ``Imprint https://example.com/imprint``. Raises ``ValueError``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > MAX_LINKS:
-        raise ValueError(f"must be at most {MAX_LINKS} links")
+        raise ValueError(f"must have at most {MAX_LINKS} links")
     return tuple(map(_parse_link, lines))
 
 
 def _parse_link(line: str) -> FooterLink:
     words, _, url = line.rpartition(" ")
     if not words.strip() or len(url) > _MAX_URL or not _URL.fullmatch(url):
-        raise ValueError("must be a text and an address such as https://example.com/imprint in each line")
+        raise ValueError("must have a text and an address such as https://example.com/imprint in each line")
     return FooterLink(parse_name(words), url)
 
 

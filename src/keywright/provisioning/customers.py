@@ -44,18 +44,18 @@ CustomerName = Annotated[Name, about("The name.", "Ada", label="Name", hint="")]
 CustomerEmail = Annotated[
     Email,
     about(
-        "The e-mail address; unique, in any case.",
+        "The e-mail address; unique, ignoring case.",
         "ada@example.com",
         label="E-mail",
-        hint="No two customers have the same.",
+        hint="No two customers can have the same.",
     ),
 ]
 CustomerLanguage = Annotated[Language, about("The language of mails and of the portal.", "pt-BR")]
 OtherId = Annotated[
     ExternalId,
-    about("What another system of yours calls them; unique.", "crm-311", label="External ID"),
+    about("The ID in another system of yours; unique.", "crm-311", label="External ID"),
 ]
-_OwnId = Annotated[OwnId, about("The ID in your shop. Without one, Keywright gives one.", 311, label="ID")]
+_OwnId = Annotated[OwnId, about("The ID in your shop. Without one, Keywright assigns one.", 311, label="ID")]
 
 
 class CustomerFields(Fields):
@@ -77,18 +77,18 @@ class NewCustomer(CustomerFields):
 class CustomerQuery(ListQuery):
     """Filters of customers."""
 
-    external_id: Annotated[str | None, about("Only the one that you call so.")] = None
-    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
-    created_before: Annotated[Time | None, about("Only those made before it.")] = None
-    updated_after: Annotated[Time | None, about("Only those changed after this moment.")] = None
+    external_id: Annotated[str | None, about("Only the customer with this external ID.")] = None
+    created_after: Annotated[Time | None, about("Only customers created after this time.")] = None
+    created_before: Annotated[Time | None, about("Only customers created before this time.")] = None
+    updated_after: Annotated[Time | None, about("Only customers changed after this time.")] = None
     sort: Literal["created_at", "-created_at", "updated_at", "-updated_at"] = "-created_at"
 
 
 class CustomerFilter(CustomerQuery):
     """Filters of customers, with those that must not be in a URL."""
 
-    email: Annotated[str | None, about("Only the one with this address, in any case.")] = None
-    name: Annotated[str | None, about("Only those with exactly this name.")] = None
+    email: Annotated[str | None, about("Only the customer with this e-mail address, ignoring case.")] = None
+    name: Annotated[str | None, about("Only customers with exactly this name.")] = None
 
 
 class Customer(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ def parse_code(code: str) -> str:
     Raises ``ValueError``.
     """
     if code.isdigit():
-        raise ValueError("must not be a number: that would be an id")
+        raise ValueError("must not be a number, which would be an ID")
     return parse_feature_code(code)
 
 
@@ -96,7 +96,7 @@ def _check_features(features: list[Feature]) -> list[Feature]:
     codes = [one.code for one in features]
     for code in codes:
         if codes.count(code) > 1:
-            raise ValueError(f"must have each code once; {code} is there twice")
+            raise ValueError(f"must have each code once; {code} appears twice")
     return [Feature(one.code, one.name, one.description) for one in features]
 
 
@@ -108,55 +108,59 @@ def _parse_channel(channel: str) -> str:
 
 def _check_unique(values: list[str]) -> list[str]:
     if len({*values}) < len(values):
-        raise ValueError("must have each one once")
+        raise ValueError("must not have duplicates")
     return values
 
 
 _Url = Annotated[str, Meta(max_length=2000), Parse(parse_url)]
 _Code = Annotated[str, Meta(min_length=1, max_length=_MAX_LENGTH), Parse(parse_code)]
 _CODE = (
-    "A unique word by which programs may name the product; it is fixed once there is a license. Without one, "
-    "a new product gets one made from its name."
+    "A unique word by which programs can refer to the product; it is fixed once there is a license. "
+    "Without one, a new product gets one derived from its name."
 )
-_RENEW = "Where customers pay for another period; {license_ref} in it names their license."
-_LINES = "One a line, a code and a name: layers = Layers. Policies entitle to them by their codes."
+_RENEW = "Where customers pay for another period; {license_ref} is replaced by a reference to the license."
+_LINES = "One per line, a code and a name: layers = Layers. Policies refer to features by their codes."
 
 ProductName = Annotated[Name, about("Its name.", "Paint", label="Name", hint="")]
 Code = Annotated[_Code, about(_CODE, "paint", label="Code")]
-Url = Annotated[_Url, about("Where customers read about it.", "https://example.com/paint", label="Address")]
+Url = Annotated[
+    _Url, about("Where customers can read about it.", "https://example.com/paint", label="Address")
+]
 RenewUrl = Annotated[
-    _Url, about(_RENEW, "https://shop.example/renew?ref={license_ref}", label="Address to renew")
+    _Url, about(_RENEW, "https://shop.example/renew?ref={license_ref}", label="Renewal address")
 ]
 Features = Annotated[
     list[NewFeature],
     Meta(max_length=_MAX_FEATURES),
     Parse(_check_features),
-    about("The features that its licenses may have.", label="Features", hint=_LINES, rows=3),
+    about("The features that its licenses can include.", label="Features", hint=_LINES, rows=3),
     nouns.Items(parse_feature, _write_feature, "--feature", "CODE[=NAME]"),
 ]
 UpdatesRule = Annotated[
     Updates,
     about(
-        "Who gets its updates: licenses that cover them, everyone, or nobody.",
+        "Who gets its updates: licenses that cover them, everyone, or no one.",
         "licensed",
         label="Updates",
-        hint="licensed: licenses that cover them. open: everyone. closed: nobody.",
+        hint="licensed: licenses that cover them. open: everyone. closed: no one.",
     ),
 ]
-_CHANNELS = "The channels of its releases beside stable, from steady to wild; who has one has all before it."
+_CHANNELS = "The channels of its releases besides stable, the most stable first; each includes all before it."
 Channels = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=_MAX_LENGTH), Parse(_parse_channel)]],
     Meta(max_length=20),
     Parse(_check_unique),
-    about(_CHANNELS, label="Channels", hint="One a line.", rows=2),
+    about(_CHANNELS, label="Channels", hint="One per line.", rows=2),
     nouns.Items(_parse_channel, str, "--channel", "CODE"),
 ]
-_KEYS = "The public keys by which signatures of files are verified at publishing: Ed25519 or minisign."
+_KEYS = (
+    "The public keys (Ed25519 or minisign) that verify the signatures of files when a release is published."
+)
 PublicKeys = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=500), Parse(parse_public_key)]],
     Meta(max_length=10),
     Parse(_check_unique),
-    about(_KEYS, label="Public keys", hint="One a line.", rows=2),
+    about(_KEYS, label="Public keys", hint="One per line.", rows=2),
     nouns.Items(parse_public_key, str, "--public-key", "KEY"),
 ]
 Scheme = Annotated[
@@ -164,14 +168,14 @@ Scheme = Annotated[
     about(
         "How its versions are ordered; fixed once a release is published.",
         "loose",
-        label="Order of versions",
-        hint="loose: 1.10 after 1.9. semver: Semantic Versioning. pep440: as Python has it.",
+        label="Version order",
+        hint="loose: 1.10 after 1.9. semver: Semantic Versioning. pep440: as in Python.",
     ),
 ]
 OtherId = Annotated[
-    ExternalId, about("What another system of yours calls it; unique.", "erp-7", label="External ID")
+    ExternalId, about("Its ID in another system of yours; unique.", "erp-7", label="External ID")
 ]
-_OwnId = Annotated[OwnId, about("Its ID in your shop. Without one, Keywright gives one.", 17, label="ID")]
+_OwnId = Annotated[OwnId, about("Its ID in your shop. Without one, Keywright assigns one.", 17, label="ID")]
 
 
 class ProductFields(Fields):
@@ -201,20 +205,20 @@ class ProductQuery(nouns.ListQuery):
     """Filters of products."""
 
     code: Annotated[str | None, about("Only the product with this code.")] = None
-    external_id: Annotated[str | None, about("Only the product that you call so.")] = None
-    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
-    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    external_id: Annotated[str | None, about("Only the product with this external ID.")] = None
+    created_after: Annotated[Time | None, about("Only products created after this time.")] = None
+    created_before: Annotated[Time | None, about("Only products created before this time.")] = None
     sort: Literal["created_at", "-created_at", "name", "-name"] = "-created_at"
 
 
 class Product(Struct, frozen=True):
     """A program that licenses are sold for."""
 
-    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 17)]
+    id: Annotated[Id, about("The shop's ID, or one that Keywright assigned, from 1,000,000,000.", 17)]
     code: Code | None
     name: ProductName
     url: Url | None
-    features: Annotated[list[Feature], about("The features that its licenses may have.")]
+    features: Annotated[list[Feature], about("The features that its licenses can include.")]
     external_id: OtherId | None
     renew_url: RenewUrl | None
     metadata: nouns.Kept

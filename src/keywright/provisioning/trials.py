@@ -42,7 +42,7 @@ def choose_policy(policies: Iterable[Policy], policy_id: int | None) -> Policy:
     if not usable:
         raise PolicyArchived(offered[0].id)
     if len(usable) > 1:
-        raise InvalidParameters({"policy": "must be named: the product has several for trials"})
+        raise InvalidParameters({"policy": "is required: the product has several policies for trials"})
     return usable[0]
 
 

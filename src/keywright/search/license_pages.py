@@ -282,7 +282,7 @@ def _find_by_key(tx: ReadTransaction, query: SearchManaged) -> Collection[int] |
         return None
     found = find_by_key_end(tx, query.key_end)
     if found is None:
-        raise InvalidParameters({"key_end": "is the end of too many keys; search for a whole key"})
+        raise InvalidParameters({"key_end": "matches the end of too many keys; search for a whole key"})
     return {one.id for one in found}
 
 

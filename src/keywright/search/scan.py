@@ -104,7 +104,9 @@ class Scan:
 
     def _find_sorted(self, start: Position | None, limit: int, *, is_backward: bool) -> list[Position]:
         if self._fewest > MAX_COUNTED:
-            reason = f"is too long to be sorted so; narrow the search to at most {MAX_COUNTED:,} licenses"
+            reason = (
+                f"is too long to be sorted like this; narrow the search to at most {MAX_COUNTED:,} licenses"
+            )
             raise InvalidParameters({"sort": reason})
         return scan_store.gather_sorted(
             self._tx,

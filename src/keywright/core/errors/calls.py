@@ -25,7 +25,7 @@ class CredentialsMissing(AccessDenied):
 
     code = "access.credentials_missing"
     problem = "credentials_missing"
-    sentence = "Name and password are needed."
+    sentence = "Name and password are required."
     v2 = V2(401, _AUTHENTICATION, "Consumer key or secret is missing.")
 
 
@@ -45,7 +45,7 @@ class NoReadPermission(AccessDenied):
     problem = "not_permitted"
     problem_detail = "The API key may not read."
     heading = _NOT_ALLOWED
-    sentence = "You may not look at this."
+    sentence = "You may not view this."
     v2 = V2(401, _AUTHENTICATION, "The API key provided does not have read permissions.")
 
 
@@ -56,7 +56,7 @@ class NoWritePermission(AccessDenied):
     problem = "not_permitted"
     problem_detail = "The API key may not change anything."
     heading = _NOT_ALLOWED
-    sentence = "You may look at this, not change it."
+    sentence = "You may view this, but not change it."
     v2 = V2(401, _AUTHENTICATION, "The API key provided does not have write permissions.")
 
 
@@ -104,7 +104,7 @@ class TooManyWaiting(RateLimited):
 
     code = "access.too_many_waiting"
     problem = "too_many_requests"
-    problem_detail = "Too many calls with this API key wait for events. Try again in {seconds}."
+    problem_detail = "Too many calls with this API key are waiting for events. Try again in {seconds}."
 
 
 class TooManyTrials(RateLimited):
@@ -130,7 +130,7 @@ class BadRequest(KeywrightError):
     code = "request.bad"
     problem = "malformed_body"
     status = 400
-    sentence = "What was sent cannot be understood."
+    sentence = "The request cannot be understood."
 
 
 class BadBody(BadRequest):
@@ -144,7 +144,7 @@ class NoSuchAddress(BadRequest):
     problem = "not_found"
     status = 404
     heading = "There is no such page"
-    sentence = "The address may be old, or have a typing error."
+    sentence = "The address may be outdated or mistyped."
     v2 = V2(404, *_NO_ROUTE)
 
 
@@ -156,9 +156,9 @@ class MethodNotAllowed(BadRequest):
 
     code = "request.method_not_allowed"
     problem = "method_not_allowed"
-    problem_detail = "The address has {methods} only."
+    problem_detail = "The address supports only {methods}."
     status = 405
-    sentence = "The page exists, but not for what was sent."
+    sentence = "The page does not support this kind of request."
     v2 = V2(405, *_NO_ROUTE)
     example = (("GET", "POST", "OPTIONS"),)
 
@@ -184,7 +184,7 @@ class MalformedRequest(BadRequest):
     """The request is not well-formed HTTP."""
 
     code = "request.malformed"
-    sentence = "What was sent is not a well-formed request."
+    sentence = "The request is not well-formed HTTP."
     v2 = V2(400, "bad_request", "The request is not well-formed HTTP.")
 
 
@@ -194,7 +194,7 @@ class BodyIncomplete(BadBody):
     code = "request.body_incomplete"
     problem = "malformed_body"
     problem_detail = "The body did not arrive completely."
-    sentence = "What was sent did not arrive completely. Please send it again."
+    sentence = "The request did not arrive completely. Please send it again."
     v2 = V2(400, "bad_request", "The request body did not arrive completely.")
 
 
@@ -202,7 +202,7 @@ class MalformedJson(BadBody):
     """The body is declared as JSON, but is not valid JSON."""
 
     code = "request.malformed_json"
-    sentence = "What was sent is not well-formed."
+    sentence = "The request is not valid JSON."
     v2 = V2(400, "rest_invalid_json", "Invalid JSON body passed.")
 
 
@@ -210,7 +210,7 @@ class MalformedForm(BadRequest):
     """The query or the body is not a valid form, or has more than 1,000 fields."""
 
     code = "request.malformed_form"
-    sentence = "What was sent is not a form of these pages."
+    sentence = "The form is malformed, or has too many fields."
     v2 = V2(400, "rest_invalid_form", "Invalid form body passed.")
 
 
@@ -220,7 +220,7 @@ class BodyTooLarge(BadBody):
     code = "request.body_too_large"
     problem = "body_too_large"
     status = 413
-    sentence = "What was sent is too large."
+    sentence = "The request is too large."
     v2 = V2(413, "rest_body_too_large", "The request body is too large.")
 
 
@@ -266,7 +266,7 @@ class RequestTooSlow(BadRequest):
     problem = "malformed_body"
     problem_detail = "The body took more than 10 seconds to arrive."
     status = 408
-    sentence = "What was sent took too long to arrive. Please send it again."
+    sentence = "The request took too long to arrive. Please send it again."
     v2 = V2(408, "rest_request_timeout", "The request took too long to arrive.")
 
 
@@ -278,7 +278,7 @@ class InvalidParameters(Refusal):
 
     code = "parameter.invalid"
     problem = "invalid"
-    problem_detail = "Wrong in the body: {reasons_by_name}."
+    problem_detail = "Invalid body: {reasons_by_name}."
     status = 422
     sentence = "Please correct these: {reasons_in_words}."
     hint = "{reasons_by_name}."
@@ -312,7 +312,7 @@ class IdempotencyKeyReused(Refusal):
 
     code = "idempotency.key_reused"
     problem = "idempotency_key_reused"
-    sentence = "This was sent before, with other values."
+    sentence = "This was already sent with other values."
     v2 = V2(
         422,
         "idempotency_key_reused",
@@ -326,7 +326,7 @@ class IdempotencyKeyBusy(Refusal):
     code = "idempotency.key_busy"
     problem = "idempotency_key_in_use"
     heading = "Please try again in a moment"
-    sentence = "This was sent before, and is being worked on."
+    sentence = "This was already sent and is being processed."
     v2 = V2(
         409,
         "idempotency_key_busy",
@@ -338,7 +338,9 @@ class CredentialsElsewhere(BadRequest):
     """The client would send the ``Authorization`` header of this download to the vendor's own server."""
 
     code = "request.credentials_elsewhere"
-    sentence = "Ask again without Authorization: the file is at another place, which must not get it."
+    sentence = (
+        "Repeat the request without Authorization: the file is on another server, which must not receive it."
+    )
     v2 = None
     problem = "malformed_body"
     problem_detail = sentence

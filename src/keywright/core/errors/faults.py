@@ -12,8 +12,8 @@ class Fault(KeywrightError):
 
     code = "fault.internal"
     hint = (
-        "this is a fault of Keywright ({detail}), and nothing was changed; "
-        "run with KEYWRIGHT_DEBUG=1 for the details."
+        "this is an internal error ({detail}), and nothing was changed. Run with KEYWRIGHT_DEBUG=1 for "
+        "details."
     )
     v2 = V2(
         500,
@@ -37,8 +37,8 @@ class Unavailable(Fault):
     code = "fault.unavailable"
     problem = "database_unavailable"
     status = 503
-    sentence = "The database does not answer right now. Nothing was changed; try again in a moment."
-    hint = "the database failed ({detail}). Look whether it runs and can be written, then try again."
+    sentence = "The database is not responding. Nothing was changed; try again in a moment."
+    hint = "the database failed ({detail}). Check that it is running and writable, then try again."
     v2 = V2(503, _UNAVAILABLE, "The service is not available right now. Please try again.")
     retry_after: ClassVar[int] = 1
 
@@ -66,9 +66,9 @@ class OldSystemUnavailable(Unavailable):
 
     code = "fault.old_system_unavailable"
     problem = "busy"
-    problem_detail = "The shop that is asked for unknown licenses does not answer."
-    sentence = "The system that is asked for unknown licenses does not answer. Try again in a moment."
-    hint = "the system that relay_url names does not answer. Try again."
+    problem_detail = "The old system that is asked for unknown licenses is not responding."
+    sentence = "The old system that is asked for unknown licenses is not responding. Try again in a moment."
+    hint = "the system at relay_url is not responding. Try again."
 
 
 class ShuttingDown(Unavailable):
@@ -76,7 +76,7 @@ class ShuttingDown(Unavailable):
 
     code = "fault.shutting_down"
     problem = "shutting_down"
-    sentence = "The server is about to stop. Nothing was changed; try again later."
+    sentence = "The server is shutting down. Nothing was changed; try again later."
 
 
 class StoreUnavailable(Unavailable):
@@ -90,7 +90,7 @@ class StoreReadOnly(StoreUnavailable):
 
     code = "fault.store_read_only"
     problem_detail = (
-        "No change can be saved right now; questions are answered. Nothing was changed; try again later."
+        "No change can be saved right now; reads still work. Nothing was changed; try again later."
     )
     sentence = problem_detail
     v2 = V2(503, _UNAVAILABLE, "No change can be saved right now. Please try again later.")
@@ -107,9 +107,9 @@ class FilesUnavailable(Unavailable):
 
     code = "release.files_unavailable"
     problem = "busy"
-    problem_detail = "The folder of files cannot be used right now. Nothing was changed; try again later."
+    problem_detail = "The folder of files is unavailable right now. Nothing was changed; try again later."
     sentence = problem_detail
-    hint = "the folder of files ({detail}) cannot be used: look at its rights and its disk."
+    hint = "the folder of files ({detail}) cannot be used. Check its permissions and its disk."
 
 
 class TookTooLong(StoreUnavailable):
@@ -148,9 +148,10 @@ class FateUnknown(Unavailable):
 
     code = "fault.fate_unknown"
     problem = "fate_unknown"
-    heading = "It is not known whether this was done"
+    heading = "The outcome is unknown"
     sentence = (
-        "The connection to the database broke at the last moment. Check whether it was done, then try again."
+        "The database connection broke at the last moment. Check whether the change was made before you "
+        "try again."
     )
     v2 = V2(
         503, _UNAVAILABLE, "It is not known whether the request was carried out. Please look, or try again."
@@ -177,5 +178,5 @@ class WorkerFailed(KeywrightError):
     """A server process ended before it was ready; the log contains the reason."""
 
     code = "worker"
-    hint = "a server process could not start; the log has the reason."
+    hint = "a server process could not start. See the log for the reason."
     v2 = None

@@ -15,7 +15,7 @@ class UnknownLicense(root.LicenseRefusal):
     problem = "unknown_license"
     status = 404
     sentence = "There is no such license. It may have been deleted."
-    hint = "there is no license with the key {key}. `keywright license list` shows those there are."
+    hint = "there is no license with the key {key}. `keywright license list` lists all licenses."
     v2: ClassVar[root.V2 | None] = root.v2_data_error("License Key: {key} could not be found.")
 
 
@@ -25,7 +25,7 @@ class UnknownLicenseId(UnknownLicense):
     code = "license.unknown_id"
     problem = "not_found"
     problem_detail = "There is no license {key}."
-    hint = "there is no license {key}. `keywright license list` shows those there are."
+    hint = "there is no license {key}. `keywright license list` lists all licenses."
     v2 = None
     example = ("17",)
 
@@ -41,8 +41,8 @@ class LicenseExpired(root.PlaceRefusal):
     problem_detail = "The license expired on {expires_at} (UTC)."
     sentence = "The license expired on {expires_at} (UTC). Extend it first."
     hint = (
-        "the license expired at {expires_at} (UTC). "
-        "Give it more time with `keywright license update KEY --expires-at TIME`."
+        "the license expired at {expires_at} (UTC). Extend it with `keywright license update KEY "
+        "--expires-at TIME`."
     )
     v2: ClassVar[root.V2 | None] = root.V2(
         404, "lmfwc_rest_license_expired", "The license Key expired on {expires_at} (UTC)."
@@ -61,7 +61,7 @@ class LicenseInactive(root.LicenseRefusal, root.PlaceRefusal):
 
     code = "license.inactive"
     problem = "inactive"
-    sentence = "The license is inactive. Make it active first."
+    sentence = "The license is inactive. Set its status to active first."
     hint = "the license {key} is inactive. Change that with `keywright license update KEY --status active`."
     v2 = root.V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
 
@@ -84,7 +84,7 @@ class LimitReached(root.LicenseRefusal, root.PlaceRefusal):
 
     code = "license.limit_reached"
     problem = "limit_reached"
-    problem_detail = "Every place of the license is taken: {activations}, and the limit is {limit}."
+    problem_detail = "Every place of the license is taken: {activations} of {limit}."
     sentence = "Every place of the license is taken. Deactivate one, or raise the limit."
     hint = (
         "every place of the license {key} is taken. Deactivate one, or raise its limit with "
@@ -117,8 +117,8 @@ class InvalidLicenseKey(root.ValueRefusal):
     """The key is missing, empty or longer than 255 characters, or contains control characters."""
 
     code = "license.key_invalid"
-    sentence = "This cannot be a license key: it has 1 to 255 characters, none of them unprintable."
-    hint = "this cannot be a license key: it must have 1 to 255 characters, and no control characters."
+    sentence = "This is not a valid license key: it must have 1 to 255 characters, and no control characters."
+    hint = "this is not a valid license key: it must have 1 to 255 characters, and no control characters."
     v2 = root.v2_data_error("License key is invalid.")
 
 
@@ -139,7 +139,7 @@ class OrderLineTaken(root.Refusal):
 
     code = "license.order_line_taken"
     problem = "already_exists"
-    problem_detail = "Another license is of this order line and index."
+    problem_detail = "Another license already exists for this order line and index."
     sentence = "There is already a license for this order line."
     v2 = None
 
@@ -148,7 +148,7 @@ class InvalidStatus(root.ValueRefusal):
     """The status is neither the name nor the number of a status."""
 
     code = "license.status_invalid"
-    sentence = "A license is sold, delivered, active, inactive or disabled."
+    sentence = "The status must be sold, delivered, active, inactive or disabled."
     hint = "there is no such status. Use sold, delivered, active, inactive or disabled."
     v2 = root.v2_data_error("License Key status is invalid")
 
@@ -167,7 +167,7 @@ class CannotUndo(root.Refusal):
     """The history does not contain, or no longer contains, the previous state."""
 
     code = "license.cannot_undo"
-    sentence = "This cannot be undone: the history does not hold the state before."
+    sentence = "This cannot be undone: the history does not contain the previous state."
     v2 = None
 
 
@@ -176,8 +176,8 @@ class ChangedSince(root.Refusal):
 
     code = "license.changed_since"
     problem = "changed_meanwhile"
-    problem_detail = "Nothing was undone: it has been changed since ({fields_in_words})."
-    sentence = "Nothing was undone: it has been changed since ({fields_in_words})."
+    problem_detail = "Nothing was undone, because of later changes: {fields_in_words}."
+    sentence = "Nothing was undone, because of later changes: {fields_in_words}."
     v2 = None
     example = (("expires_at",),)
 
@@ -193,7 +193,7 @@ class SetByHand(ChangedSince):
     """All terms that would change were set by hand."""
 
     code = "license.set_by_hand"
-    sentence = "Nothing was changed: it was set by hand ({fields_in_words})."
+    sentence = "Nothing was changed, because these terms were set by hand: {fields_in_words}."
     example = (("max_activations",),)
 
 
@@ -212,7 +212,7 @@ class NoLicenses(root.Refusal):
     code = "license.none"
     status = 404
     sentence = "There are no licenses yet."
-    hint = "there are no licenses. Make one with `keywright license create`."
+    hint = "there are no licenses. Create one with `keywright license create`."
     v2 = root.v2_data_error("No License Keys available")
 
 
@@ -221,7 +221,7 @@ class NeverExpires(root.LicenseRefusal):
 
     code = "license.never_expires"
     problem = "never_expires"
-    sentence = "The license never expires, so there is nothing to put off."
+    sentence = "The license never expires, so it cannot be renewed."
     v2 = None
 
 
@@ -230,7 +230,7 @@ class ExpiresLater(root.LicenseRefusal):
 
     code = "license.expires_later"
     problem = "invalid"
-    problem_detail = "The license expires later than that already; a renewal must put the expiry off."
+    problem_detail = "The license already expires later than that; a renewal must extend it."
     sentence = "The license is already valid for longer than that."
     v2 = None
 
@@ -240,7 +240,7 @@ class ExpiresLater(root.LicenseRefusal):
 
     def problem_members(self) -> dict[str, Any]:
         """``errors``, with the member."""
-        detail = "is not later than the present expiry"
+        detail = "does not extend the license"
         return {"errors": [{"pointer": f"/{self.field}", "code": "too_small", "detail": detail}]}
 
 
@@ -268,7 +268,7 @@ class AlreadyActivated(root.TokenRefusal):
 
     code = "activation.already_active"
     sentence = "This place is already taken."
-    hint = "the activation {token} is active already."
+    hint = "the activation {token} is already active."
     v2 = root.v2_data_error("Activation Token: {token} is already activated.")
 
 

@@ -25,7 +25,7 @@ class UnknownUser(Refusal):
     problem_detail = "There is no such user."
     status = 404
     sentence = "There is no such user."
-    hint = "there is no user with this name. `keywright user list` shows those there are."
+    hint = "there is no user with this name. `keywright user list` lists all users."
     v2 = None
 
 
@@ -44,7 +44,7 @@ class InvitationOver(Refusal):
     code = "user.invitation_over"
     status = 403
     heading = "This link is no longer valid"
-    sentence = "It works once, for three days. Ask for a new one."
+    sentence = "An invitation link works once and expires after three days. Ask for a new one."
     v2 = None
 
 
@@ -53,7 +53,7 @@ class CustomerSignInOver(Refusal):
 
     code = "customer.sign_in_over"
     status = 403
-    sentence = "This code or link is not valid, or no longer valid."
+    sentence = "This code or link is wrong or no longer valid."
     v2 = None
 
 
@@ -66,7 +66,7 @@ class PublicUrlMissing(Refusal):
     status = 403
     sentence = (
         "Links need the setting public_url, the address at which browsers reach this server. Without it, "
-        "they are made on this machine only."
+        "they can be created only on this machine."
     )
     v2 = None
 
@@ -75,7 +75,7 @@ class TooManyViews(Refusal):
     """The user has the maximum number of saved views."""
 
     code = "user.too_many_views"
-    sentence = "There can be {most} views. Delete one first."
+    sentence = "You can save at most {most} views. Delete one first."
     v2 = None
     example = (20,)
 
@@ -88,8 +88,8 @@ class SetupOver(Refusal):
     code = "user.setup_over"
     sentence = "The first administrator has already been created. Sign in instead."
     hint = (
-        "there are users already, so no link makes the first administrator any more. "
-        "`keywright user create` makes another user."
+        "there are users already, so there is no setup link any more. `keywright user create` creates "
+        "another user."
     )
     v2 = None
 
@@ -99,10 +99,10 @@ class UnknownApiKey(Refusal):
 
     code = "api_key.unknown"
     problem = "not_found"
-    problem_detail = "There is no such API key in force."
+    problem_detail = "No valid API key has this ID."
     status = 404
-    sentence = "There is no such API key in force."
-    hint = "no API key with this number is in force. `keywright apikey list` shows those there are."
+    sentence = "No valid API key has this ID."
+    hint = "no valid API key has this ID. `keywright apikey list` lists the API keys."
     v2 = None
 
 
@@ -132,7 +132,7 @@ class JobRunning(Refusal):
     """The job has not ended yet."""
 
     code = "job.running"
-    sentence = "The job is still at work. Wait for its end, or cancel it."
+    sentence = "The job is still running. Wait for it to end, or cancel it."
     v2 = None
 
 
@@ -140,7 +140,7 @@ class JobTakenBack(Refusal):
     """The job was undone before, or changed nothing that could be undone."""
 
     code = "job.taken_back"
-    sentence = "There is nothing to take back: this job has changed nothing, or was taken back before."
+    sentence = "There is nothing to undo: this job changed nothing, or was undone before."
     v2 = None
 
 
@@ -149,7 +149,7 @@ class KeysNotForYou(Refusal):
 
     code = "job.keys_not_for_you"
     status = 403
-    sentence = "Only the user who ordered the job can download the keys that it made."
+    sentence = "Only the user who started the job can download the keys that it made."
     v2 = None
 
 
@@ -158,7 +158,8 @@ class KeysFetched(Refusal):
 
     code = "job.keys_fetched"
     sentence = (
-        "The keys were downloaded already; that is possible once. Export the licenses of the job instead."
+        "The keys were already downloaded, which is possible only once. Export the licenses of the job "
+        "instead."
     )
     v2 = None
 
@@ -169,7 +170,7 @@ class TooManyJobs(Refusal):
     code = "job.too_many"
     problem = "busy"
     problem_detail = "Too many jobs are waiting."
-    sentence = "Too many jobs are waiting. Let some of them end first."
+    sentence = "Too many jobs are waiting. Wait for some of them to end."
     v2 = None
 
 
@@ -177,7 +178,7 @@ class StepOver(Refusal):
     """The step is done or belongs to another process: the job has ended, moved on, or was claimed again."""
 
     code = "job.step_over"
-    sentence = "The job has moved on already."
+    sentence = "The job has already moved on."
     v2 = None
 
 
@@ -186,7 +187,7 @@ class FileGone(Refusal):
 
     code = "job.file_gone"
     status = 404
-    sentence = "There is no file here, or no longer."
+    sentence = "The job has no file, or it was deleted."
     v2 = None
 
 
@@ -199,11 +200,11 @@ class OfflineNotAllowed(Refusal):
     code = "license.offline_not_allowed"
     problem = "offline_not_allowed"
     sentence = (
-        "The license's terms allow no use without a network: they give no days offline, or bound the use by "
+        "The license's terms do not allow offline use: they have no days offline, or limit the use by "
         "leases alone."
     )
     hint = (
-        "the license's terms allow no use without a network. Change that with --offline-days, or with --max "
+        "the license's terms do not allow offline use. Change that with --offline-days, or with --max "
         "for a floating license."
     )
     v2 = None
@@ -234,9 +235,9 @@ class SigningKeyInUse(SigningKeyRefusal):
 
     code = "signing_key.in_use"
     problem = "still_in_use"
-    problem_detail = "The key signs every answer now."
-    sentence = "This key signs every answer now. Make a new key first."
-    hint = "this key signs every answer now. Run `keywright signing-key rotate` first."
+    problem_detail = "This is the current signing key."
+    sentence = "This is the current signing key. Create a new one first."
+    hint = "this is the current signing key. Run `keywright signing-key rotate` first."
     v2 = None
 
 
@@ -244,7 +245,7 @@ class InvalidNotice(InvalidTerms):
     """A notice has values that its product does not allow, or is in the wrong state for this."""
 
     code = "notice.invalid"
-    problem_detail = "Wrong in the notice: {errors_in_words}."
+    problem_detail = "Invalid notice: {errors_in_words}."
     example: ClassVar[tuple[Any, ...]] = (
         (FieldError("/fixed_in", "invalid", "must not be affected itself"),),
     )

@@ -16,7 +16,7 @@ class UnknownPolicy(Refusal):
     problem_detail = "There is no policy {policy_id}."
     status = 404
     sentence = "There is no such policy. It may have been deleted."
-    hint = "there is no policy {policy_id}. `keywright policy list` shows those there are."
+    hint = "there is no policy {policy_id}. `keywright policy list` lists all policies."
     v2 = v2_data_error("Generator with ID: {policy_id} could not be found.")
     example = (7,)
 
@@ -29,7 +29,7 @@ class NoPolicies(Refusal):
     code = "policy.none"
     status = 404
     sentence = "There are no policies yet."
-    hint = "there are no policies. Make one with `keywright policy create`."
+    hint = "there are no policies. Create one with `keywright policy create`."
     v2 = v2_data_error("No Generators available")
 
 
@@ -37,8 +37,8 @@ class PolicyFieldMissing(FieldRefusal):
     """A new policy requires this field."""
 
     code = "policy.field_missing"
-    sentence = "A policy needs its {field_in_words}."
-    hint = "a policy needs a {field}."
+    sentence = "The policy's {field_in_words} is missing."
+    hint = "the policy's {field} is missing."
     v2 = v2_data_error("The Generator {field_in_words} is missing from the request.")
     example = ("name",)
 
@@ -47,8 +47,8 @@ class PolicyFieldInvalid(FieldRefusal):
     """The text is empty or too long."""
 
     code = "policy.field_invalid"
-    sentence = "The policy's {field_in_words} cannot have this value."
-    hint = "the policy's {field} cannot be used."
+    sentence = "The policy's {field_in_words} is invalid."
+    hint = "the policy's {field} is invalid."
     v2 = v2_data_error("Generator {field} is invalid.")
 
 
@@ -70,13 +70,13 @@ class PolicyTooWeak(Refusal):
     code = "policy.too_weak"
     problem = "invalid"
     problem_detail = (
-        "Its keys could be guessed: they have {bits:.0f} bits of randomness, and need at least 64."
+        "Its keys could be guessed: they have {bits:.0f} bits of randomness, but need at least 64."
     )
     status = 422
-    sentence = "These keys could be guessed: they have {bits:.0f} bits, and need at least 64."
+    sentence = "These keys could be guessed: they have {bits:.0f} bits, but need at least 64."
     hint = (
-        "its keys could be guessed: they have {bits:.0f} bits of randomness, and 64 is the least. "
-        "Use more chunks or characters, or --force it."
+        "its keys could be guessed: they have {bits:.0f} bits of randomness, but need at least 64. Use "
+        "more chunks or characters, or --force."
     )
     v2 = V2(400, "rest_invalid_param", "Invalid parameter(s): charset, chunks, chunk_length")
     example = (40.0,)
@@ -116,7 +116,7 @@ class TrialUsed(Refusal):
 
     code = "trial.used"
     problem = "trial_used"
-    sentence = "The device has had its trial of this product."
+    sentence = "The device has already had its trial of this product."
     v2 = None
 
 
@@ -125,7 +125,7 @@ class NotClaimable(Refusal):
 
     code = "license.not_claimable"
     problem = "not_claimable"
-    sentence = "There is no license that can be claimed with this key."
+    sentence = "No license can be claimed with this key."
     v2 = None
 
 
@@ -134,7 +134,7 @@ class NotTransferable(Refusal):
 
     code = "license.not_transferable"
     problem = "not_transferable"
-    sentence = "This license cannot be handed on."
+    sentence = "This license cannot be transferred."
     v2 = None
 
 
@@ -142,7 +142,7 @@ class HandedOnBefore(NotTransferable):
     """The license was transferred before, and its terms allow only one transfer."""
 
     code = "license.handed_on_before"
-    sentence = "This license was handed on before, and can be handed on once."
+    sentence = "This license was already transferred, and can be transferred only once."
     problem_detail = sentence
 
 
@@ -150,7 +150,7 @@ class SubscriptionRuns(NotTransferable):
     """A subscription pays for the license."""
 
     code = "license.subscription_runs"
-    sentence = "A subscription pays for this license. It can be handed on when that has ended."
+    sentence = "A subscription pays for this license. It can be transferred after the subscription has ended."
     problem_detail = sentence
 
 
@@ -158,7 +158,7 @@ class TransferTooEarly(NotTransferable):
     """The license was made or transferred recently, and its terms allow no transfer before ``until``."""
 
     code = "license.transfer_too_early"
-    sentence = "This license can be handed on from {until} (UTC) on."
+    sentence = "This license cannot be transferred before {until} (UTC)."
     problem_detail = sentence
     example: ClassVar[tuple[Any, ...]] = (datetime(2026, 12, 1, tzinfo=UTC),)
 
@@ -174,7 +174,7 @@ class ClaimedLately(TransferTooEarly):
 
     code = "license.claimed_lately"
     sentence = (
-        "This license was added with its key. Until {until} (UTC) it gets no new key and is not handed on."
+        "This license was added with its key. Until {until} (UTC), it cannot get a new key or be transferred."
     )
     problem_detail = sentence
 
@@ -206,9 +206,9 @@ class TooManyEndpoints(Refusal):
 
     code = "webhook.too_many"
     problem = "still_in_use"
-    problem_detail = "There are 100 webhooks, which is the most. Delete one first."
+    problem_detail = "There are already 100 webhooks, the maximum. Delete one first."
     status = 409
-    sentence = "There are 100 webhooks, which is the most. Delete one first."
+    sentence = "There are already 100 webhooks, the maximum. Delete one first."
     v2 = None
 
 
@@ -217,14 +217,14 @@ class TooMuchStored(Refusal):
 
     code = "customer.too_much_stored"
     problem = "invalid"
-    problem_detail = "More is stored than one answer holds. Run keywright customer export."
+    problem_detail = "One answer cannot hold all data about this customer. Run keywright customer export."
     status = 422
-    sentence = "More is stored about this customer than one answer holds."
+    sentence = "One answer cannot hold all data about this customer."
     v2 = None
 
     def problem_members(self) -> dict[str, Any]:
         """``errors``, with the customer."""
-        detail = "is of a customer about whom more is stored than one answer holds"
+        detail = "is of a customer with more data than one answer can hold"
         return {"errors": [{"parameter": "customer_id", "code": "invalid", "detail": detail}]}
 
 
@@ -236,7 +236,7 @@ class UnknownConnection(Refusal):
     problem_detail = "There is no connection {connection_id}."
     status = 404
     sentence = "There is no such connection. It may have been removed."
-    hint = "there is no connection {connection_id}. `keywright connection list` shows those there are."
+    hint = "there is no connection {connection_id}. `keywright connection list` lists all connections."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (7,)
 
@@ -250,7 +250,7 @@ class ConnectionFieldInvalid(Refusal):
     problem = "invalid"
     problem_detail = "The member {field} {reason}."
     status = 422
-    sentence = "A field of the connection cannot have this value: {field} {reason}."
+    sentence = "A field of the connection is invalid: {field} {reason}."
     hint = "{field} {reason}."
     v2 = None
     example = ("secret", "must begin with whsec_")
@@ -270,9 +270,7 @@ class UnknownShopEvent(Refusal):
     problem = "not_found"
     problem_detail = "The connection has no event {event_id}."
     status = 404
-    sentence = (
-        "The connection has no such event. It may have been deleted after the days that events are kept."
-    )
+    sentence = "The connection has no such event. Events are deleted after a number of days."
     hint = "the connection has no event {event_id}. `keywright connection events` lists them."
     v2 = None
     example = (7,)
@@ -302,9 +300,9 @@ class UnreadableEvent(Refusal):
 
     code = "shop_event.unreadable"
     problem = "malformed_body"
-    problem_detail = "The event is not as the shop documents it: {reason}."
+    problem_detail = "The event does not have the shop's documented format: {reason}."
     status = 422
-    sentence = "The event is not as the shop documents it: {reason}."
+    sentence = "The event does not have the shop's documented format: {reason}."
     hint = "{reason}"
     v2 = None
     example = ("data.order is missing",)
@@ -319,8 +317,8 @@ class ShopRefused(Refusal):
 
     code = "shop.refused"
     status = 502
-    sentence = "The shop's API declined: {reason}."
-    hint = "the shop's API declined: {reason}."
+    sentence = "The shop's API refused the request: {reason}."
+    hint = "the shop's API refused the request: {reason}."
     v2 = None
     example = ("401 for /v1/charges",)
 
@@ -334,8 +332,8 @@ class ShopUnavailable(Refusal):
 
     code = "shop.unavailable"
     status = 503
-    sentence = "The shop's API does not answer: {reason}."
-    hint = "the shop's API does not answer: {reason}. Try again."
+    sentence = "The shop's API is not responding: {reason}."
+    hint = "the shop's API is not responding: {reason}. Try again."
     v2 = None
     example = ("no answer within 10 seconds", None)
 
@@ -347,9 +345,9 @@ class InvalidRelease(InvalidTerms):
     """A release has values that its product, or its publication, does not allow."""
 
     code = "release.invalid"
-    problem_detail = "Wrong in the release: {errors_in_words}."
+    problem_detail = "Invalid release: {errors_in_words}."
     example: ClassVar[tuple[Any, ...]] = (
-        (FieldError("/rollout/percent", "too_small", "only grows: it is 10"),),
+        (FieldError("/rollout/percent", "too_small", "must not decrease: it is 10"),),
     )
 
 
@@ -361,7 +359,7 @@ class ReleaseNotReady(Refusal):
     problem_detail = "The release is not ready: {reason}."
     sentence = problem_detail
     v2 = None
-    example = ("the bytes of paint-3.2.1.msi were not uploaded",)
+    example = ("paint-3.2.1.msi was not uploaded",)
 
     reason: str
 
@@ -371,7 +369,7 @@ class ContentMismatch(Refusal):
 
     code = "release.content_mismatch"
     problem = "content_mismatch"
-    problem_detail = "The {member} of {name} must be {expected}, and is {found}. Nothing was kept."
+    problem_detail = "The {member} of {name} must be {expected}, but is {found}. The upload was discarded."
     sentence = problem_detail
     v2 = None
     example = ("paint-3.2.1.msi", "size", "104857600", "104857599")
@@ -388,7 +386,7 @@ class DownloadRefused(Refusal):
     code = "release.download_refused"
     status = 403
     problem = "not_permitted"
-    problem_detail = "This download is not permitted any more: {reason}."
+    problem_detail = "This download is no longer permitted: {reason}."
     sentence = problem_detail
     v2 = None
     example = ("disabled",)

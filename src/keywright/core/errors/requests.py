@@ -12,7 +12,7 @@ class InvalidFields(BadRequest):
     """The request has invalid values; ``errors`` lists all of them."""
 
     code = "request.fields"
-    sentence = "What was sent has wrong values."
+    sentence = "Some values are invalid."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ((FieldError("/name", "missing", "is missing"),),)
     #: Whether the pointers are into the body; otherwise they are names of parameters.
@@ -34,7 +34,7 @@ class InvalidBody(InvalidFields):
     code = "request.invalid_body"
     status = 422
     problem = "invalid"
-    problem_detail = "Wrong in the body: {first}."
+    problem_detail = "Invalid body: {first}."
     is_body = True
 
 
@@ -43,7 +43,7 @@ class InvalidQuery(InvalidFields):
 
     code = "request.invalid_query"
     problem = "invalid_parameter"
-    problem_detail = "Wrong in the request: {first}."
+    problem_detail = "Invalid request: {first}."
     example: ClassVar[tuple[Any, ...]] = (
         (FieldError("limit", "too_large", "must be an integer from 1 to 200"),),
     )
@@ -54,9 +54,9 @@ class CursorTooOld(Refusal):
 
     code = "request.cursor_too_old"
     status = 400
-    sentence = "Events after this place are no longer kept."
+    sentence = "Events this old are no longer stored."
     problem = "invalid_parameter"
-    problem_detail = "The cursor is older than the events that are kept, which begin at {since}."
+    problem_detail = "The cursor is too old: events before {since} are no longer stored."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (1_700_000_000,)
 
@@ -69,7 +69,7 @@ class CursorTooOld(Refusal):
 
     def problem_members(self) -> dict[str, Any]:
         """``errors``, with the parameter."""
-        detail = "is older than the events that are kept; begin again without it"
+        detail = "is too old; start again without it"
         return {"errors": [{"parameter": "cursor", "code": "too_old", "detail": detail}]}
 
 
@@ -78,7 +78,7 @@ class UnknownParameters(InvalidFields):
 
     code = "request.unknown_parameters"
     problem = "unknown_parameter"
-    problem_detail = "Wrong in the query: {first}."
+    problem_detail = "Invalid query: {first}."
     example: ClassVar[tuple[Any, ...]] = ((FieldError("limt", "unknown", "is unknown"),),)
 
 
@@ -86,7 +86,7 @@ class BodyUnreadable(BadRequest):
     """The body is missing or is not JSON."""
 
     code = "request.body_unreadable"
-    sentence = "What was sent cannot be read."
+    sentence = "The request cannot be read."
     problem = "malformed_body"
     v2 = None
 
@@ -95,7 +95,7 @@ class OfflineRequestUnreadable(BadRequest):
     """The text that was pasted on the page for offline machines is not a request of a program."""
 
     code = "request.offline_unreadable"
-    sentence = "This is no request of a program. Copy all of it, from keywright-request: to its end."
+    sentence = "This is not a request of a program. Copy all of it, from keywright-request: to the end."
     problem = "malformed_body"
     problem_detail = sentence
     v2 = None
@@ -106,9 +106,9 @@ class NotAcceptable(BadRequest):
 
     code = "request.not_acceptable"
     status = 406
-    sentence = "This cannot be answered in that form."
+    sentence = "The requested format is not available."
     problem = "not_acceptable"
-    problem_detail = "The answer can be {types_in_words} only."
+    problem_detail = "The only available media type is {types_in_words}."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (("application/json",),)
 
@@ -124,7 +124,7 @@ class UnsupportedMediaType(NotAcceptable):
 
     code = "request.unsupported_media_type"
     status = 415
-    sentence = "This form of what was sent is not accepted."
+    sentence = "This media type is not accepted."
     problem = "unsupported_media_type"
     problem_detail = "The body must be {types_in_words} in UTF-8."
 
@@ -150,7 +150,7 @@ class UnknownReference(Refusal):
     status = 422
     sentence = "There is no {thing}."
     problem = "invalid"
-    problem_detail = "Wrong in the body: {pointer}: there is no {thing}."
+    problem_detail = "Invalid body: {pointer}: there is no {thing}."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("policy 17", "/policy_id")
 
@@ -168,7 +168,7 @@ class ChangedMeanwhile(Refusal):
 
     code = "request.changed_meanwhile"
     status = 412
-    sentence = "This has been changed meanwhile. Look at it again first."
+    sentence = "This was changed in the meantime. Reload it first."
     problem = "changed_meanwhile"
     v2 = None
 
@@ -177,9 +177,9 @@ class AlreadyExists(Refusal):
     """Another item of this kind has the same value in a unique field."""
 
     code = "request.already_exists"
-    sentence = "There is a {thing} with this {field} already."
+    sentence = "Another {thing} already has this {field}."
     problem = "already_exists"
-    problem_detail = "There is a {thing} with this {field} already."
+    problem_detail = "Another {thing} already has this {field}."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("customer", "email", "")
 
@@ -190,7 +190,7 @@ class AlreadyExists(Refusal):
 
     def problem_members(self) -> dict[str, Any]:
         """``errors``, with the field."""
-        detail = f"is that of another {self.thing}"
+        detail = f"is already used by another {self.thing}"
         return {
             "errors": [{"pointer": f"{self.parent}/{self.field}", "code": "already_exists", "detail": detail}]
         }
@@ -200,9 +200,9 @@ class StillInUse(Refusal):
     """Other items reference this one, so it cannot be deleted or get another code."""
 
     code = "request.still_in_use"
-    sentence = "The {thing} is still in use: {users} name it."
+    sentence = "The {thing} is still in use by {users}."
     problem = "still_in_use"
-    problem_detail = "The {thing} is still in use: {users} name it."
+    problem_detail = "The {thing} is still in use by {users}."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("policy 17", "licenses")
 

@@ -56,7 +56,7 @@ class KeywrightError(Exception):
     #: The heading of the page; "" is the default heading for the status.
     heading: ClassVar[str] = ""
     #: The message on the page. It must not contain license keys, tokens or other secrets.
-    sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log has more."
+    sentence: ClassVar[str] = "The server failed, and nothing was changed. See its log for details."
     #: The message at the terminal, which explains what to do; "" is the message on the page.
     hint: ClassVar[str] = ""
     #: The answer of v2; None if no call of v2 raises the error.
@@ -119,7 +119,7 @@ class Refusal(KeywrightError):
 
     code = "refused"
     status = 409
-    sentence = "Keywright declined this ({code})."
+    sentence = "Keywright refused this ({code})."
 
 
 class LicenseRefusal(Refusal):
@@ -153,7 +153,7 @@ class FieldRefusal(Refusal):
     """A refusal that concerns one field, by its name."""
 
     problem = "invalid"
-    problem_detail = "The member {field} is missing or cannot have this value."
+    problem_detail = "The member {field} is missing or invalid."
     status = 422
     example = ("charset",)
 

@@ -17,7 +17,7 @@ class InvalidTerms(Refusal):
     code = "terms.invalid"
     status = 422
     problem = "invalid"
-    problem_detail = "Wrong in the terms: {errors_in_words}."
+    problem_detail = "Invalid terms: {errors_in_words}."
     sentence = "Please correct these: {errors_in_words}."
     hint = "{errors_in_words}."
     v2 = None
@@ -39,9 +39,9 @@ class VersionNotCovered(LicenseExpired):
     code = "license.version_not_covered"
     problem = "expired"
     problem_detail = (
-        "The license expired on {expires_at} (UTC), and this build is newer or does not say when it was made."
+        "The license expired on {expires_at} (UTC), and this build is newer or has no build date."
     )
-    sentence = "The license expired on {expires_at} (UTC) and covers only builds made before."
+    sentence = "The license expired on {expires_at} (UTC) and covers only builds made before that."
     v2 = None
 
 
@@ -82,7 +82,7 @@ class FingerprintRequired(Refusal):
 
     code = "activation.fingerprint_required"
     problem = "fingerprint_required"
-    sentence = "The license can be used only with a fingerprint of the device."
+    sentence = "The license requires a fingerprint of the device."
     v2 = None
 
 
@@ -121,8 +121,11 @@ class TooManyNewDevices(RefusalForNow):
 
     code = "activation.too_many_new_devices"
     problem = "too_many_new_devices"
-    sentence = "Only {count:,} new devices may be activated in {days}. Try again later, or use one of those."
-    problem_detail = "Only {count:,} new devices may be activated in {days}, and that many were."
+    sentence = (
+        "No new device can be activated now: the limit is {count:,} in {days}. Try again later, "
+        "or use a device that was activated before."
+    )
+    problem_detail = "No new device can be activated now: the limit is {count:,} in {days}."
     v2 = None
     example = (3, 30, 3600)
 
@@ -150,7 +153,7 @@ class NoFreeLease(RefusalForNow):
     code = "lease.none_free"
     problem = "no_free_lease"
     sentence = "All {leases} of the license are held. Try again later."
-    problem_detail = "All {leases} of the license are held; the next one ends in {seconds} at the latest."
+    problem_detail = "All {leases} of the license are held; the next one ends within {seconds}."
     v2 = None
     example = (5, 600)
 
@@ -171,8 +174,8 @@ class LeaseEndedByCustomer(RefusalForNow):
 
     code = "lease.ended_by_customer"
     problem = "no_free_lease"
-    sentence = "The customer has ended the lease of this holder. Try again later."
-    problem_detail = "The customer has ended the lease of this holder, who gets none for {seconds}."
+    sentence = "The customer ended this holder's lease. Try again later."
+    problem_detail = "The customer ended this holder's lease. The holder can take another one in {seconds}."
     v2 = None
     example = (600,)
 
@@ -203,7 +206,7 @@ class UsageExceeded(Refusal):
     code = "usage.exceeded"
     problem = "usage_exceeded"
     sentence = (
-        "Of the meter {meter}, {used:,} of {limit:,} are used; this would exceed it. Nothing was counted."
+        "The meter {meter} would exceed its limit: {used:,} of {limit:,} are used. Nothing was counted."
     )
     problem_detail = sentence
     v2 = None
@@ -229,7 +232,7 @@ class NoRemovalLeft(Refusal):
 
     code = "activation.no_removal_left"
     problem = "no_removal_left"
-    sentence = "Customers may remove {devices} of this license in {days}, and none is left."
+    sentence = "No more devices can be removed now: customers may remove {devices} of this license in {days}."
     problem_detail = sentence
     v2 = None
     example = (3, 30, 3600)

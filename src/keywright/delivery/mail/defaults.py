@@ -204,11 +204,14 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             N_("{{ offered_by }} offers you a license for {{ product }}."),
             "",
             "{% if portal_url %}",
-            N_("Look at the offer, and accept it or not. To sign in, use the address that got this mail:"),
+            N_("View the offer, and accept it or not. To sign in, use the address that received this mail:"),
             "{{ portal_url }}",
             "",
             "{% endif %}",
-            N_("The offer is good for 7 days. If you do not want the license, you need to do nothing."),
+            N_(
+                "The offer is valid for 7 days. If you do not want the license, you do not need to do "
+                "anything."
+            ),
             "",
             _GREETING,
         ),
@@ -233,8 +236,8 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _HELLO,
             "",
             N_(
-                "Your license for {{ product }} was handed on to another customer. The key that you had "
-                "is no longer accepted."
+                "Your license for {{ product }} was transferred to another customer. Your key is no "
+                "longer accepted."
             ),
             "",
             N_("If you did not expect this, please write to us soon."),
@@ -255,16 +258,16 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             "{% endif %}",
             "",
             "{{ notice.title }}",
-            N_("Versions affected: {{ notice.affected }}"),
+            N_("Affected versions: {{ notice.affected }}"),
             "",
             "{% if notice.text %}",
             "{{ notice.text }}",
             "",
             "{% endif %}",
             "{% if notice.fixed_in %}",
-            N_("Version {{ notice.fixed_in }} solves this. Please update."),
+            N_("Version {{ notice.fixed_in }} fixes this. Please update."),
             "{% if notice.is_free_for_expired %}",
-            N_("You can have it even if your license has ended."),
+            N_("You can install it even if your license has ended."),
             "{% endif %}",
             "",
             "{% endif %}",
@@ -335,11 +338,11 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
 #: The texts of the unsubscribe page: heading, text, button, confirmation, and error for a bad link.
 UNSUBSCRIBE_HEADING = N_("Unsubscribe from reminders")
 UNSUBSCRIBE_TEXT = N_(
-    "You will get no more reminders that a license is about to end. You will still get mails about your "
-    "purchases."
+    "You will no longer get reminders that a license is about to end. You will still get mails about "
+    "your purchases."
 )
 UNSUBSCRIBE_BUTTON = N_("Unsubscribe")
-UNSUBSCRIBED = N_("You will get no more reminders.")
+UNSUBSCRIBED = N_("You will no longer get reminders.")
 BAD_LINK = N_("This link is incomplete. Open it from the mail again.")
 
 _LANGUAGES = {ENGLISH: Language(ENGLISH)} | {

@@ -127,7 +127,7 @@ def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | Attem
     if customer is None or customer.email is None:
         return AttemptOutcome(Fate.DROPPED, "The customer has no e-mail address.")
     if mail.template in _REMINDERS and is_unsubscribed(tx, customer.id):
-        return AttemptOutcome(Fate.DROPPED, "The customer wants no reminders.")
+        return AttemptOutcome(Fate.DROPPED, "The customer unsubscribed from reminders.")
     return _Recipient(customer.email, greetable_name(customer.name), customer.language)
 
 
@@ -142,16 +142,16 @@ def _read_values(
             if one.customer_id in (None, mail.customer_id) and _is_worth_a_word(mail.template, one, now)
         ]
         if not licenses:
-            return AttemptOutcome(Fate.DROPPED, "There was no reason left to write about its licenses.")
+            return AttemptOutcome(Fate.DROPPED, "The reason for the mail no longer applied to its licenses.")
     shown = [] if mail.template in _OF_OTHERS else licenses
     values = _common_values(settings) | _license_values(tx, shown, settings, mail.product_id)
     if mail.template is MailTemplate.LICENSE_OFFERED:
         values["offered_by"] = _find_offering(tx, mail, now)
     if values["offered_by"] is None:
-        return AttemptOutcome(Fate.DROPPED, "The license is offered no more.")
+        return AttemptOutcome(Fate.DROPPED, "The license is no longer offered.")
     if mail.template is MailTemplate.SIGN_IN_CODE:
         if mail.subject.sign_in_id is None:
-            return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
+            return AttemptOutcome(Fate.DROPPED, "The sign-in no longer exists.")
         # The code of a person who is not a customer yet needs the license key, which only the browser has.
         has_link = (mail.customer_id or 0) >= 0
         values |= _sign_in_values(tx, mail.subject.sign_in_id, settings if has_link else None)
@@ -173,7 +173,7 @@ def _values_of_others(
 def _notice_values(tx: ReadTransaction, notice_id: int) -> dict[str, Any] | AttemptOutcome:
     notice = NOTICES.find(tx, notice_id)
     if notice is None or notice.state is not NoticeState.PUBLISHED:
-        return AttemptOutcome(Fate.DROPPED, "The notice is not published any more.")
+        return AttemptOutcome(Fate.DROPPED, "The notice is no longer published.")
     fix = None if notice.fixed_in is None else find_release(tx, notice.product_id, notice.fixed_in)
     is_free = fix is not None and fix.state is ReleaseState.PUBLISHED and fix.is_free_for_expired
     shown = {name: getattr(notice, name) for name in _OF_NOTICE}
@@ -185,7 +185,7 @@ def _file_values(
 ) -> dict[str, Any] | AttemptOutcome:
     files = find_files(tx, job_id, mail.subject.parts, mail.customer_id or 0)
     if not files:
-        return AttemptOutcome(Fate.DROPPED, "None of its license files is there, or helps the customer.")
+        return AttemptOutcome(Fate.DROPPED, "None of its license files exists, or is useful to the customer.")
     numbers = {one.product_id for one in files if one.product_id is not None}
     names = names_of(tx, NameKind.PRODUCT, numbers)
     shown = [
@@ -208,7 +208,7 @@ def _endpoint_values(
 ) -> dict[str, Any] | AttemptOutcome:
     endpoint = WEBHOOKS.find(tx, endpoint_id)
     if endpoint is None:
-        return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
+        return AttemptOutcome(Fate.DROPPED, "The endpoint was deleted.")
     page = None if settings.public_url is None else f"{settings.public_url}/admin/webhooks/{endpoint.id}"
     is_gone = endpoint.disabled_reason is DisabledReason.GONE
     url = short_url(endpoint.url)

@@ -57,7 +57,7 @@ def render(
         for piece in template.generate(values):
             left -= len(piece)
             if left < 0:
-                raise BadTemplate(f"It makes more than {MAX_OUTPUT:,} characters.", None)
+                raise BadTemplate(f"It produces more than {MAX_OUTPUT:,} characters.", None)
             pieces.append(piece)
         return "".join(pieces)
     except BadTemplate:
@@ -98,7 +98,7 @@ def _check(source: str) -> None:
         raise BadTemplate("It is nested too deeply.", None) from None
     for node, loops, depth in _walk(tree, 0, 0):
         if not isinstance(node, _ALLOWED) or (isinstance(node, nodes.For) and node.recursive):
-            raise BadTemplate(f"“{_word_for(node)}” is not possible here.", node.lineno)
+            raise BadTemplate(f"“{_word_for(node)}” is not allowed here.", node.lineno)
         if loops > _MAX_LOOPS or depth > _MAX_DEPTH:
             raise BadTemplate("It is nested too deeply.", node.lineno)
         _check_names(node)
@@ -110,7 +110,7 @@ def _check_names(node: nodes.Node) -> None:
     if isinstance(node, nodes.Test) and node.name not in _TESTS:
         raise BadTemplate(f"There is no test “{node.name}” here.", node.lineno)
     if isinstance(node, nodes.For) and not isinstance(node.iter, nodes.Name | nodes.Getattr):
-        raise BadTemplate("A loop must go through one of the lists.", node.lineno)
+        raise BadTemplate("A loop must use one of the lists.", node.lineno)
     if isinstance(node, nodes.Name | nodes.Getattr):
         name = node.name if isinstance(node, nodes.Name) else node.attr
         if name.startswith("_") or name in ("self", "super", "caller"):

@@ -41,7 +41,7 @@ class SmtpClient:
     def send(self, envelope: "Envelope") -> AttemptOutcome:
         """Send a message, over the open connection or a new one."""
         if self._is_aborted:
-            return _server_fault("The connection was broken off.")
+            return _server_fault("The connection was interrupted.")
         is_fresh = self._smtp is None
         try:
             return self._send(envelope)
@@ -139,7 +139,9 @@ class SmtpClient:
         options = []
         if envelope.needs_utf8:
             if not smtp.has_extn("smtputf8"):
-                return AttemptOutcome(Fate.REFUSED, "The server takes no such address (no SMTPUTF8).")
+                return AttemptOutcome(
+                    Fate.REFUSED, "The server does not accept such addresses (no SMTPUTF8)."
+                )
             options = ["SMTPUTF8", "BODY=8BITMIME"]
         code, text = smtp.mail(envelope.sender, options)
         if code != 250:

@@ -30,32 +30,32 @@ from keywright.search.filters import Search
 
 #: Why a license is not changed: the reasons of ``jobs.orders.reason_of``, and those that jobs add.
 REASONS = (
-    N_("the history does not hold the state before"),
-    N_("it is good for longer already"),
+    N_("the history does not contain the previous state"),
+    N_("it is already valid for longer"),
     N_("the limit would be too large"),
-    N_("another license has its key now"),
+    N_("another license now has its key"),
     N_("too few places are free"),
-    N_("it has no expiry that could be put off"),
+    N_("it has no expiry that could be extended"),
     N_("it has no limit"),
     N_("no place is taken"),
-    N_("it is like that already"),
-    N_("another license is of its order line now"),
-    N_("it is not there any more"),
-    N_("it does not match any more"),
+    N_("it is already like that"),
+    N_("another license now has its order line"),
+    N_("it no longer exists"),
+    N_("it no longer matches"),
     N_("no device is activated"),
     N_("it is disabled"),
     N_("it has expired"),
     N_("it is inactive"),
-    N_("its terms allow no license file"),
+    N_("its terms do not allow license files"),
 )
 #: Why a job failed or was stopped.
 SENTENCES = (
     N_("The policy has been deleted."),
-    N_("The policy cannot make that many new keys: almost all that it can make exist already."),
-    N_("The API key that ordered it was revoked."),
-    N_("The user who ordered it is not there any more."),
-    N_("The notice is not published any more."),
-    N_("It came with a backup that was restored."),
+    N_("The policy cannot make that many new keys: almost all possible keys exist already."),
+    N_("The API key that started the job was revoked."),
+    N_("The user who started the job no longer exists."),
+    N_("The notice is no longer published."),
+    N_("The job came from a restored backup."),
 )
 
 #: The reasons that name fields.
@@ -120,8 +120,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = (
     (re.compile(r"Line (\d+): (.+)\."), _of_line),
     (re.compile(r"(.+) was disabled\."), lambda name: _("%(name)s was disabled.", name=name)),
     (
-        re.compile(r"(.+) may not change licenses any more\."),
-        lambda name: _("%(name)s may not change licenses any more.", name=name),
+        re.compile(r"(.+) may no longer change licenses\."),
+        lambda name: _("%(name)s may no longer change licenses.", name=name),
     ),
 )
 

@@ -210,7 +210,7 @@ def _read_meters(inputs: Inputs, form: Form) -> dict[str, Any]:
     for line in _list_meters(form):
         name = line.pop("name")
         if name in meters:
-            inputs.errors["meters"] = explain(f"must have each meter once; {name} is there twice")
+            inputs.errors["meters"] = explain(f"must have each meter once; {name} appears twice")
         try:
             meters[name] = line | {"limit": parsing.parse_integer(line["limit"])}
         except ValueError as reason:

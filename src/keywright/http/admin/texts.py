@@ -44,7 +44,7 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.YOUR_KEYS: N_("Your keys"),
     MailTemplate.LICENSE_OFFERED: N_("License offered"),
     MailTemplate.LICENSE_RECEIVED: N_("License received"),
-    MailTemplate.LICENSE_GIVEN: N_("License handed on"),
+    MailTemplate.LICENSE_GIVEN: N_("License transferred"),
     MailTemplate.NOTICE: N_("Notice about a version"),
     MailTemplate.LICENSE_FILES: N_("License files"),
     MailTemplate.ENDPOINT_DISABLED: N_("Webhook disabled"),

@@ -41,14 +41,12 @@ PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
 #: Error messages that this page shows to customers, listed for the translation catalogs.
 _FOR_CUSTOMERS = (
-    N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
+    N_("Every place of the license is taken: {activations} of {limit}."),
     N_("No license has this key."),
-    N_("Only {count:,} new devices may be activated in {days}, and that many were."),
-    N_("The license cannot be kept offline."),
+    N_("No new device can be activated now: the limit is {count:,} in {days}."),
+    N_("The license cannot be used offline."),
     N_("The license expired on {expires_at} (UTC)."),
-    N_(
-        "The license expired on {expires_at} (UTC), and this build is newer or does not say when it was made."
-    ),
+    N_("The license expired on {expires_at} (UTC), and this build is newer or has no build date."),
     N_("The license is disabled."),
     N_("The license is inactive."),
     N_("The server is too busy to answer. Nothing was changed."),

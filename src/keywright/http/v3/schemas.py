@@ -75,11 +75,9 @@ class Problem(Struct, omit_defaults=True):
     """An error, as problem details (RFC 9457). Some codes have more members: `limit`, `license`."""
 
     type: Annotated[str, about("The page about the code, relative to the server.", "/problems/invalid")]
-    title: Annotated[str, about("The meaning of the code.", "Members of the body have wrong values")]
+    title: Annotated[str, about("The meaning of the code.", "Members of the body are invalid")]
     status: Annotated[int, about("The HTTP status.", 422)]
-    detail: Annotated[
-        str, about("What was wrong, for people to read.", "Wrong in the body: /name is missing.")
-    ]
+    detail: Annotated[str, about("What was wrong, for people to read.", "Invalid body: /name is missing.")]
     code: Annotated[str, about("The code of the error, for programs.", "invalid")]
     errors: Annotated[list[ProblemError] | UnsetType, about("All wrong values.")] = UNSET
     retry_after_seconds: Annotated[

@@ -126,7 +126,9 @@ class ExplainedRule(Struct):
 
     code: Annotated[UpdateCode, about("The code if the rule fails.", "newer_not_covered")]
     passed: Annotated[bool, about("Whether the rule passes.", True)]
-    detail: Annotated[str, about("What the rule requires, or what is missing.", "The license covers it.")]
+    detail: Annotated[
+        str, about("What the rule requires, or what is missing.", "The license covers the release.")
+    ]
 
 
 class Explanation(Struct):

@@ -64,7 +64,7 @@ class LicenseFields(Fields):
                 "Your own ID; not unique.",
                 "crm-9001",
                 label="External ID",
-                hint="What another system of yours calls it.",
+                hint="Its ID in another system of yours.",
             ),
         ]
         | UnsetType
@@ -75,7 +75,7 @@ class LicenseFields(Fields):
 class ShownFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``LicenseFields`` as they are shown and imported."""
 
-    external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")] = None
+    external_id: Annotated[str | None, about("Its ID in another system of yours.", "crm-9001")] = None
 
 
 #: The names of ``LicenseFields``.

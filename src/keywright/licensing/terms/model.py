@@ -83,18 +83,20 @@ class Overage(StrEnum):
 class Allowance(msgspec.Struct, frozen=True, gc=False):
     """At most `count` within any `per_days` times 24 hours."""
 
-    count: Annotated[int, about("How many.", 3)]
-    per_days: Annotated[int, about("The days.", 30)]
+    count: Annotated[int, about("The maximum number.", 3)]
+    per_days: Annotated[int, about("The number of days.", 30)]
 
 
 class Meter(msgspec.Struct, frozen=True, gc=False):
     """The limit of something that is counted in a period."""
 
-    limit: Annotated[int, about("How much in each period.", 1000)]
+    limit: Annotated[int, about("The maximum usage in each period.", 1000)]
     per: Annotated[
-        Period, about("The period: of the calendar in UTC, or from the license's creation on.", "month")
+        Period, about("The period: of the calendar in UTC, or counted from the license's creation.", "month")
     ]
-    overage: Annotated[Overage, about("What becomes of use beyond the limit.", "refuse")] = Overage.REFUSE
+    overage: Annotated[Overage, about("Whether usage beyond the limit is refused or allowed.", "refuse")] = (
+        Overage.REFUSE
+    )
 
 
 _METERS = {"pages": {"limit": 1000, "per": "month", "overage": "refuse"}}
@@ -110,7 +112,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     max_activations: Annotated[
         int | None,
         about(
-            "Places at a time; without it, no limit.",
+            "The maximum number of places; without it, no limit.",
             3,
             label="Limit",
             none="no limit",
@@ -120,30 +122,40 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     ] = None
     valid_for_days: Annotated[
         int | None,
-        about("The life in days; without it, no end.", 365, label="Valid for days", bounds=_COUNT),
+        about(
+            "The validity in days; without it, the license never expires.",
+            365,
+            label="Valid for days",
+            bounds=_COUNT,
+        ),
     ] = None
-    starts: Annotated[
-        Starts, about("Where the days are counted from.", "creation", label="Days counted from")
-    ] = Starts.CREATION
+    starts: Annotated[Starts, about("When the days begin.", "creation", label="Days counted from")] = (
+        Starts.CREATION
+    )
     grace_days: Annotated[
         int,
-        about("Days after the expiry in which it is still valid.", 7, label="Days of grace", bounds=_DAYS),
+        about(
+            "Days after the expiry during which the license is still valid.",
+            7,
+            label="Days of grace",
+            bounds=_DAYS,
+        ),
     ] = 0
     after_expiry: Annotated[
         AfterExpiry,
         about(
-            "What an expired license still allows: nothing, everything, builds before the expiry.",
+            "What an expired license still allows: nothing, everything, or builds made before the expiry.",
             "refuse",
             label="After the expiry",
         ),
     ] = AfterExpiry.REFUSE
     device: Annotated[
-        DeviceRule, about("Whether a fingerprint is needed to activate.", "optional", label="Fingerprint")
+        DeviceRule, about("Whether an activation requires a fingerprint.", "optional", label="Fingerprint")
     ] = DeviceRule.OPTIONAL
     max_leases: Annotated[
         int | None,
         about(
-            "Leases at the same moment; without it, none are offered.",
+            "The maximum number of leases at a time; without it, the license offers none.",
             None,
             label="Leases",
             bounds=(1, MAX_LEASES),
@@ -152,22 +164,25 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     lease_seconds: Annotated[
         int,
         about(
-            "The longest life of a lease.",
+            "The maximum duration of a lease.",
             600,
-            label="Seconds of a lease",
+            label="Lease duration in seconds",
             bounds=(MIN_LEASE_SECONDS, MAX_SECONDS),
         ),
     ] = 600
     offline_days: Annotated[
         int,
         about(
-            "The longest life of a signed answer; 0 cannot be kept.", 14, label="Days offline", bounds=_DAYS
+            "Days for which a signed answer can be valid; with 0, it cannot be stored.",
+            14,
+            label="Days offline",
+            bounds=_DAYS,
         ),
     ] = 14
     next_check_seconds: Annotated[
         int,
         about(
-            "When a program should ask again.",
+            "When a program should validate again.",
             86_400,
             label="Seconds to the next check",
             bounds=(1, MAX_SECONDS),
@@ -186,7 +201,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     new_devices: Annotated[
         Allowance | None,
         about(
-            "How many devices never seen before may be activated; without it, any number.",
+            "How many new devices may be activated; without it, any number.",
             None,
             label="New devices",
             none="any number",
@@ -194,21 +209,24 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
         ),
     ] = None
     entitlements: Annotated[
-        tuple[str, ...], about("The codes of features.", ["export", "pro"], label="Entitlements")
+        tuple[str, ...],
+        about(
+            "The codes of the features that the license includes.", ["export", "pro"], label="Entitlements"
+        ),
     ] = ()
     channels: Annotated[
         tuple[str, ...],
         about(
-            "The channels of updates; each has all steadier ones.", ["stable"], label="Channels of updates"
+            "The update channels; each includes all more stable ones.", ["stable"], label="Update channels"
         ),
     ] = ("stable",)
-    meters: Annotated[Mapping[str, Meter], about("What is counted, by name.", _METERS, label="Meters")] = (
+    meters: Annotated[Mapping[str, Meter], about("The meters, by name.", _METERS, label="Meters")] = (
         msgspec.field(default_factory=dict)
     )
     trial: Annotated[
         bool,
         about(
-            "Whether trials can be made: one per device and product, ever.",
+            "Whether programs can start trials: one per device and product, ever.",
             False,
             label="Trial",
             none="no",
@@ -218,7 +236,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     claimable: Annotated[
         bool,
         about(
-            "Whether the portal gives it to a customer who has its key, while it has none.",
+            "Whether a customer with the key can claim the license in the portal, while it has no customer.",
             False,
             label="Can be claimed",
             none="no",
@@ -227,25 +245,30 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     ] = False
     transferable: Annotated[
         Transferable,
-        about("How often a customer may hand it on.", "once", label="Handed on by the customer", none="no"),
+        about(
+            "How often a customer may transfer the license.",
+            "once",
+            label="Transfer by the customer",
+            none="no",
+        ),
     ] = Transferable.NO
     transfer_after_days: Annotated[
         int,
         about(
-            "Days after it was made or handed on before it can be handed on.",
+            "Days after its creation or last transfer before the license can be transferred.",
             30,
-            label="Handed on after days",
+            label="Transfer after days",
             bounds=_DAYS,
         ),
     ] = 30
     when_full: Annotated[
         WhenFull,
-        about("What a new device on a full license meets.", "refuse", label="When all places are taken"),
+        about("What happens to a new device on a full license.", "refuse", label="When all places are taken"),
     ] = WhenFull.REFUSE
     unseen_days: Annotated[
         int | None,
         about(
-            "`replace_unseen` takes the place of a device unseen for so long.",
+            "Days unseen after which `replace_unseen` replaces a device.",
             None,
             label="Unseen days",
             bounds=(1, MAX_UNSEEN_DAYS),
@@ -254,7 +277,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     devices_visible: Annotated[
         bool,
         about(
-            "Whether programs show the devices of a full license, and remove one.",
+            "Whether programs can show the devices of a full license, and remove one.",
             False,
             label="Choose in the program",
             none="no",
@@ -264,14 +287,16 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     uncounted_hosts: Annotated[
         tuple[str, ...],
         about(
-            "The hosts of WordPress sites that take no place; `*` stands for anything.",
+            "The hosts of WordPress sites that take no place; `*` matches anything.",
             ["localhost", "*.local", "*.test", "staging.*"],
             label="Hosts that take no place",
         ),
     ] = ()
     max_uncounted: Annotated[
         int,
-        about("The most such sites at a time.", 10, label="Most such sites", bounds=(0, MAX_UNCOUNTED)),
+        about(
+            "The maximum number of such sites.", 10, label="Maximum of such sites", bounds=(0, MAX_UNCOUNTED)
+        ),
     ] = 10
 
 
@@ -285,7 +310,7 @@ def parse_meter(text: str) -> tuple[str, dict[str, Any]]:
     """
     match = _METER.fullmatch(text.strip())
     if match is None:
-        raise ValueError("must look like exports=100/month, with :allow at its end if more is allowed")
+        raise ValueError("must look like exports=100/month, or exports=100/month:allow if more is allowed")
     name, limit, period, overage = match.groups()
     meter = {"limit": int(limit), "per": period}
     return name, meter | ({"overage": overage} if overage else {})
@@ -295,5 +320,5 @@ def parse_allowance(text: str) -> dict[str, int]:
     """Parse ``COUNT/DAYS`` into its members. Raises ``ValueError``."""
     match = _ALLOWANCE.fullmatch(text.strip())
     if match is None:
-        raise ValueError("must look like 3/30: so many within so many days")
+        raise ValueError("must look like 3/30, for 3 within 30 days")
     return {"count": int(match[1]), "per_days": int(match[2])}

@@ -165,9 +165,9 @@ def _find_lonely(terms: model.Terms) -> Iterable[FieldError]:
     """Yield an error for each member that needs another one which is not set."""
     settled = _settle(terms)
     if settled.when_full is not terms.when_full:
-        yield FieldError("/terms/unseen_days", "missing", f"is missing: {terms.when_full} needs it")
+        yield FieldError("/terms/unseen_days", "missing", f"is missing: {terms.when_full} requires it")
     if settled.devices_visible is not terms.devices_visible:
-        detail = "needs portal_removals or new_devices, which bound how often devices change"
+        detail = "requires portal_removals or new_devices, which limit how often devices change"
         yield FieldError("/terms/devices_visible", "invalid", detail)
 
 
@@ -299,7 +299,7 @@ def _entitlements(value: Any, pointer: str, errors: list[FieldError]) -> Any:
         if not isinstance(code, str) or not _CODE.fullmatch(code):
             _add(errors, _point(pointer, index), "invalid", _CODE_IN_WORDS)
         elif code in value[:index]:
-            _add(errors, _point(pointer, index), "duplicate", "is there twice")
+            _add(errors, _point(pointer, index), "duplicate", "is a duplicate")
     return tuple(value)
 
 

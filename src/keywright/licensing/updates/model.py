@@ -56,29 +56,35 @@ class Storage(StrEnum):
 class Rollout(Struct, frozen=True, forbid_unknown_fields=True):
     """The share of devices that are offered a release."""
 
-    percent: Annotated[int, Meta(ge=0, le=100), about("Of a hundred devices, so many.", 100)] = 100
+    percent: Annotated[int, Meta(ge=0, le=100), about("The percentage of devices.", 100)] = 100
 
 
 class Release(Struct, frozen=True, kw_only=True):
     """A version of a product."""
 
-    id: Annotated[Id, about("Its number.", 12)]
+    id: Annotated[Id, about("Its ID.", 12)]
     product_id: Annotated[Id, about("The product.", 17)]
-    version: Annotated[str, about("Its version; no two of a product rank equal.", "3.2.1")]
+    version: Annotated[str, about("Its version; no two versions of a product rank equal.", "3.2.1")]
     channel: Annotated[str, about("Its channel.", STABLE)] = STABLE
-    state: Annotated[ReleaseState, about("Whether it is offered.", "published")] = ReleaseState.DRAFT
-    rank: Annotated[int | None, about("Its place in the order of versions, from its publishing on.", 41)] = (
-        None
+    state: Annotated[ReleaseState, about("Its state; only published releases are offered.", "published")] = (
+        ReleaseState.DRAFT
     )
+    rank: Annotated[
+        int | None, about("Its position in the order of versions, set when it is published.", 41)
+    ] = None
     released_at: Annotated[Time | None, about("When it was published.", "2026-11-22T08:54:00Z")] = None
     notes: Annotated[str | None, about("What is new, as Markdown.", "Faster exports.")] = None
-    is_critical: Annotated[bool, about("Whether everyone is offered it at once.", False)] = False
-    is_free_for_expired: Annotated[
-        bool, about("Whether licenses that cover only older versions have it, too.", False)
+    is_critical: Annotated[
+        bool, about("Whether it is offered to all devices at once, without a rollout.", False)
     ] = False
-    entitlements: Annotated[list[str], about("The features that a license needs for it.", [])]
-    min_from_version: Annotated[str | None, about("The oldest version that it can follow.", None)] = None
-    requires: Annotated[dict[str, str], about("The least versions of what it runs on.", {"os": "12.0"})]
+    is_free_for_expired: Annotated[
+        bool, about("Whether it is also offered to licenses that cover only older versions.", False)
+    ] = False
+    entitlements: Annotated[list[str], about("The features that a license must include.", [])]
+    min_from_version: Annotated[str | None, about("The oldest version that can be updated to it.", None)] = (
+        None
+    )
+    requires: Annotated[dict[str, str], about("The minimum versions of what it runs on.", {"os": "12.0"})]
     rollout: Rollout = Rollout()
     metadata: Kept
     created_at: CreatedAt
@@ -88,21 +94,21 @@ class Release(Struct, frozen=True, kw_only=True):
 class ReleaseFile(Struct, frozen=True, kw_only=True):
     """A file of a release, with the digests of its bytes, or until their upload, the expected ones."""
 
-    id: Annotated[Id, about("Its number.", 31)]
+    id: Annotated[Id, about("Its ID.", 31)]
     release_id: Annotated[Id, about("The release.", 12)]
     name: Annotated[str, about("Its name; unique in the release.", "paint-3.2.1.msi")]
-    kind: Annotated[FileKind, about("What it is.", "installer")]
-    platform: Annotated[str | None, about("The operating system; null is any.", "windows")]
-    arch: Annotated[str | None, about("The processor; null is any.", "x86_64")]
+    kind: Annotated[FileKind, about("Its kind.", "installer")]
+    platform: Annotated[str | None, about("The operating system; null for any.", "windows")]
+    arch: Annotated[str | None, about("The processor; null for any.", "x86_64")]
     content_type: Annotated[str | None, about("Its media type.", "application/x-msi")]
-    signature: Annotated[str | None, about("The vendor's signature of its bytes.", None)]
-    url: Annotated[str | None, about("The vendor's place; null where the bytes are here.", None)]
-    size: Annotated[int | None, about("Its bytes.", 104857600)]
-    sha256: Annotated[str | None, about("Hex digits.", _SHA256)]
+    signature: Annotated[str | None, about("Your signature of the file.", None)]
+    url: Annotated[str | None, about("Its URL on your server; null if Keywright stores the file.", None)]
+    size: Annotated[int | None, about("Its size in bytes.", 104857600)]
+    sha256: Annotated[str | None, about("In hex digits.", _SHA256)]
     sha512: Annotated[str | None, about("Base64.", None)] = None
-    sha1: Annotated[str | None, about("Hex digits.", None)] = None
-    md5: Annotated[str | None, about("Hex digits.", None)] = None
-    stored_at: Annotated[Time | None, about("When its bytes came; null while they have not.", None)] = None
+    sha1: Annotated[str | None, about("In hex digits.", None)] = None
+    md5: Annotated[str | None, about("In hex digits.", None)] = None
+    stored_at: Annotated[Time | None, about("When it was uploaded; null before that.", None)] = None
     created_at: CreatedAt
     updated_at: UpdatedAt
 

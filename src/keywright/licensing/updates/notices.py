@@ -52,14 +52,16 @@ class Notice(Struct, frozen=True, kw_only=True):
 
     id: Annotated[Id, about("Its ID.", 5)]
     product_id: Annotated[Id, about("The product.", 17)]
-    affected: Annotated[str, about("The versions.", "< 3.2.1")]
+    affected: Annotated[str, about("The affected versions.", "< 3.2.1")]
     severity: Annotated[Severity, about("How severe it is.", "high")] = Severity.MEDIUM
     is_security: Annotated[bool, about("Whether it is about security.", True)] = False
-    title: Annotated[str, about("What it is.", "A crafted file runs code")]
-    text: Annotated[str | None, about("What to know, and to do.", "Please update.")] = None
-    url: Annotated[str | None, about("Where there is more.", None)] = None
-    fixed_in: Annotated[str | None, about("The first version without it.", "3.2.1")] = None
-    state: Annotated[NoticeState, about("Whether programs get it.", "published")] = NoticeState.DRAFT
+    title: Annotated[str, about("The title.", "A crafted file runs code")]
+    text: Annotated[str | None, about("What users should know and do.", "Please update.")] = None
+    url: Annotated[str | None, about("The address of more information.", None)] = None
+    fixed_in: Annotated[str | None, about("The first version with a fix.", "3.2.1")] = None
+    state: Annotated[
+        NoticeState, about("Its state; programs receive only published notices.", "published")
+    ] = NoticeState.DRAFT
     published_at: Annotated[Time | None, about("When it was published.", "2026-11-22T08:54:00Z")] = None
     metadata: Kept
     created_at: CreatedAt
@@ -71,9 +73,9 @@ class AnsweredNotice(Struct, frozen=True, gc=False):
 
     id: Annotated[Id, about("Its ID.", 5)]
     severity: Annotated[Severity, about("How severe it is.", "high")]
-    title: Annotated[str, about("What it is.", "A crafted file runs code")]
-    url: Annotated[str | None, about("Where there is more.", "https://example.com/advisories/5")]
-    fixed_in: Annotated[str | None, about("The first version without it.", "3.2.1")]
+    title: Annotated[str, about("The title.", "A crafted file runs code")]
+    url: Annotated[str | None, about("The address of more information.", "https://example.com/advisories/5")]
+    fixed_in: Annotated[str | None, about("The first version with a fix.", "3.2.1")]
 
 
 class KnownNotice(Struct, frozen=True, gc=False):

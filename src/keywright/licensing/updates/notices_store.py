@@ -62,15 +62,15 @@ class Recipient(Struct, frozen=True, kw_only=True):
 
     id: Annotated[Id, about("Its ID.", 9)]
     notice_id: Annotated[Id, about("The notice.", 5)]
-    customer_id: Annotated[Id | None, about("The customer; null once it was erased.", 4711)] = None
-    email: Annotated[str | None, about("The address; null once it was erased.", "dora@example.com")] = None
-    app_version: Annotated[str, about("A version that it runs.", "3.1.0")]
-    state: Annotated[RecipientState, about("What became of the mail.", "sent")]
-    created_at: Annotated[Time, about("When it was notified.", "2026-11-22T08:54:00Z")]
+    customer_id: Annotated[Id | None, about("The customer; null after an erasure.", 4711)] = None
+    email: Annotated[str | None, about("The address; null after an erasure.", "dora@example.com")] = None
+    app_version: Annotated[str, about("A version that the customer runs.", "3.1.0")]
+    state: Annotated[RecipientState, about("The state of the mail.", "sent")]
+    created_at: Annotated[Time, about("When the customer was notified.", "2026-11-22T08:54:00Z")]
     finished_at: Annotated[
         Time | None, about("When the mail was sent or given up.", "2026-11-22T08:54:09Z")
     ] = None
-    error: Annotated[str | None, about("What the mail server said.", None)] = None
+    error: Annotated[str | None, about("What the mail server answered.", None)] = None
 
 
 RECIPIENTS = Records(notice_recipients, Recipient)
@@ -87,12 +87,14 @@ class Preview(Struct, frozen=True):
     """Who has an affected device now, and who would get a mail."""
 
     devices: Annotated[int, about("The affected devices that hold a place.", 130)] = 0
-    customers: Annotated[int, about("The customers who have them.", 90)] = 0
-    to_notify: Annotated[int, about("Those of them who would get a mail now.", 80)] = 0
-    notified: Annotated[int, about("Those who were notified before.", 7)] = 0
-    unreachable: Annotated[int, about("Those without an address.", 3)] = 0
-    licenses_without_customer: Annotated[int, about("Licenses with such a device, and nobody's.", 2)] = 0
-    customer_ids: Annotated[tuple[int, ...], about("The first who would get a mail.", [4711])] = ()
+    customers: Annotated[int, about("The customers with these devices.", 90)] = 0
+    to_notify: Annotated[int, about("The customers who would get a mail now.", 80)] = 0
+    notified: Annotated[int, about("The customers who were already notified.", 7)] = 0
+    unreachable: Annotated[int, about("The customers without an e-mail address.", 3)] = 0
+    licenses_without_customer: Annotated[
+        int, about("Licenses with such a device, but without a customer.", 2)
+    ] = 0
+    customer_ids: Annotated[tuple[int, ...], about("The first customers who would get a mail.", [4711])] = ()
 
 
 def has_recipients(tx: ReadTransaction, notice_id: int) -> bool:

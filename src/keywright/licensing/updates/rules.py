@@ -250,7 +250,7 @@ def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
     code, license, is_licensed = UpdateCode, facts.license, facts.updates is model.Updates.LICENSED
     yield Verdict(code.NOT_OFFERED, facts.updates is not model.Updates.CLOSED, "The product offers updates.")
     is_known = license is not None or (facts.updates is model.Updates.OPEN and not facts.is_key_unknown)
-    yield Verdict(code.UNKNOWN_LICENSE, is_known, "There is such a license.")
+    yield Verdict(code.UNKNOWN_LICENSE, is_known, "The license exists.")
     yield Verdict(code.PRODUCT_MISMATCH, not facts.is_other_product, "The license is for this product.")
     status = None if license is None or not is_licensed else license.status
     yield Verdict(code.DISABLED, status != Status.DISABLED, "The license is not disabled.")
@@ -273,18 +273,20 @@ def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
     yield Verdict(code.CHANNEL_NOT_ALLOWED, allowed, f"The license has the channel {release.channel}.")
     held = facts.terms.entitlements
     missing = [one for one in release.entitlements if one not in held] if release.entitlements else []
-    detail = ", ".join(missing) if missing else "The license has the features that it needs."
+    detail = ", ".join(missing) if missing else "The license has the features that the release requires."
     yield Verdict(code.ENTITLEMENT_MISSING, not missing, detail)
-    yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers it.")
+    yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers the release.")
     has_file = bool(_list_fitting(facts, known))
-    yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "It has a file for the platform.")
+    yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "The release has a file for the platform.")
     unmet = ", ".join(_find_unmet(facts, release)) if release.requires else ""
-    yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "What it runs on is new enough.")
+    yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "The platform is new enough.")
     can_follow = _can_follow(facts, release)
     step = release.min_from_version
-    detail = "It can follow any version." if step is None else f"Version {step} comes before it."
+    detail = (
+        "Any version can be updated to it." if step is None else f"The program has version {step} or newer."
+    )
     yield Verdict(code.MUST_UPDATE_FIRST, can_follow, detail)
-    detail = f"Its rollout of {release.rollout.percent} % has reached the device."
+    detail = f"The rollout of {release.rollout.percent} % has reached the device."
     yield Verdict(code.HELD_BACK_BY_ROLLOUT, _is_reached(facts, release), detail)
 
 
@@ -316,7 +318,7 @@ def _find_unmet(facts: UpdateFacts, release: model.Release) -> Iterator[str]:
         version = asked.os_version if name == asked.platform else known.get(name)
         key = find_key(VersionScheme.LOOSE, version)
         if key is not None and key < version_key(VersionScheme.LOOSE, least):
-            yield f"It needs {name} {least}."
+            yield f"It requires {name} {least}."
 
 
 def _can_follow(facts: UpdateFacts, release: model.Release) -> bool:

@@ -124,7 +124,7 @@ def parse_map(text: str) -> dict[str, str]:
     """Parse the fields of columns: ``Serial=key,Ends=expires_at``. Raises ``ValueError``."""
     pairs = [part.rpartition("=") for part in text.split(",")]
     if not all(name.strip() and equals for name, equals, _ in pairs):
-        raise ValueError("must be COLUMN=FIELD, and more of them after commas")
+        raise ValueError("must be COLUMN=FIELD, or several separated by commas")
     for _, _, field in pairs:
         _parse_field(field)
     return {name.strip(): field.strip() for name, _, field in pairs}
@@ -152,7 +152,7 @@ def _refuse_twice(names: Sequence[str], fields: list[str | None]) -> None:
         own = [place for place in places if _letters(names[place]) in (_letters(field), _own_name(field))]
         if len(own) != 1:
             both = " and ".join(names[place] for place in places[:2])
-            raise ValueError(f"{both} could both be {field_name(field)}; say which with --map")
+            raise ValueError(f"{both} could both be {field_name(field)}; choose one with --map")
         for place in places:
             fields[place] = field if place == own[0] else None
 
@@ -232,7 +232,7 @@ def _parse_product(value: object) -> int | None:
     try:
         return _parse_number(value)
     except ValueError:
-        raise ValueError("must be a product's ID or code, or a name that one product alone has") from None
+        raise ValueError("must be a product's ID or code, or a name that only one product has") from None
 
 
 def _parse_source(value: object) -> int:

@@ -35,7 +35,7 @@ class CsvRows:
         self._lines = _Lines(text, name)
         first = next(self._lines, "")
         if "\0" in first or any("\ud800" <= one <= "\udfff" for one in first):
-            raise self.refuse("this is no text in UTF-8; save it as CSV in UTF-8")
+            raise self.refuse("this is not text in UTF-8; save it as CSV in UTF-8")
         self.separator = max(",;\t", key=first.count)
         if first:
             self._lines.unread(first)
@@ -43,7 +43,7 @@ class CsvRows:
         try:
             self.columns = next(self._reader, [])
         except csv.Error as problem:
-            raise self.refuse(f"the first line is no CSV: {problem}") from None
+            raise self.refuse(f"the first line is not CSV: {problem}") from None
         #: The index of the column with errors.
         self.error = next((place for place, one in enumerate(self.columns) if is_error(one)), None)
 
@@ -71,7 +71,7 @@ class CsvRows:
             except StopIteration:
                 return
             except csv.Error as problem:
-                yield CsvRow(line, [self.text, *[""] * width], f"it is no CSV: {problem}")
+                yield CsvRow(line, [self.text, *[""] * width], f"it is not CSV: {problem}")
                 continue
             if has_error and len(cells) == width - 1:
                 cells.append("")

@@ -93,7 +93,7 @@ class LmfwcClient:
         """Return the license with this key. Raises ``ShopRefusal`` or ``ShopUnavailable``."""
         license = self.get(f"licenses/{quote(key, safe='')}")
         if not isinstance(license, dict):
-            raise ShopUnavailable("its answer is no license")
+            raise ShopUnavailable("its answer is not a license")
         return license
 
     def get(self, path: str) -> Any:
@@ -161,7 +161,7 @@ def read_data(file: IO[bytes]) -> Any:
         code, texts = next(iter(errors.items()))
         raise ShopRefusal(200, str(code), str(texts[0] if isinstance(texts, list) and texts else texts))
     if not isinstance(answer, dict) or not answer.get("success"):
-        raise ShopUnavailable("its answer is not that of the plugin")
+        raise ShopUnavailable("its answer is not from the plugin")
     return data
 
 

@@ -124,16 +124,16 @@ class Rows:
         except ValueError as problem:
             raise ValueError(f"activations: {problem}") from None
         if len({one.token for one in found}) < len(found):
-            raise ValueError("activations: a token is there twice")
+            raise ValueError("activations: a token appears twice")
         fingerprints = [one.fingerprint for one in found if one.fingerprint is not None]
         if len({*fingerprints}) < len(fingerprints):
-            raise ValueError("activations: a fingerprint is there twice")
+            raise ValueError("activations: a fingerprint appears twice")
         return found
 
     def _parse_activation(self, values: dict[str, Any], created_at: datetime) -> ImportedActivation:
         token = values.get("token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise ValueError("token must be 40 hexadecimal digits, without capitals")
+            raise ValueError("token must be 40 lowercase hexadecimal digits")
         times = {name: parsing.parse_time(values.get(name)) for name in _ACTIVATION_TIMES}
         came_at = times["created_at"] or created_at
         address = parsing.parse_text(values.get("ip_address"), _MAX_ADDRESS_LENGTH) or ""

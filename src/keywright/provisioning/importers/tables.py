@@ -129,8 +129,8 @@ class CsvTable(Table):
             raise self._csv.refuse(str(problem)) from None
         if "key" not in self._fields:
             raise self._csv.refuse(
-                "no column is the license key. Its first line has to name the columns; which of them is the "
-                "license key can be said with --map COLUMN=key"
+                "no column contains the license key. The first line must name the columns; use --map "
+                "COLUMN=key to choose the one with the license key"
             )
         if about.first_line is not None:
             self._csv.number_from(about.first_line)
@@ -246,9 +246,9 @@ def decode_object(line: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 

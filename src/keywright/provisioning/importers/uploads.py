@@ -79,7 +79,7 @@ def split_table(content: bytes, name: str) -> TableParts:
     else:
         rows = CsvRows(BytesIO(content), name)
         if not rows.columns:
-            raise rows.refuse("its first line has to name the columns")
+            raise rows.refuse("its first line must name the columns")
         header = _encode(rows.text)
         if len(header) > _MAX_HEADER or len(rows.columns) > _MAX_COLUMNS:
             raise rows.refuse(f"it has more than {_MAX_COLUMNS:,} columns, or their names are too long")

@@ -155,12 +155,15 @@ def _of(policy: model.Policy) -> dict[str, Any]:
 def require_sound(policy: model.Policy, *, is_weak_allowed: bool, path: str = "") -> None:
     """Raise ``InvalidParameters`` if the keys would not be license keys, ``PolicyTooWeak`` for weak ones."""
     if not rules.is_drawable(policy):
-        reason = "keys would have control characters in them, or white space at an end"
+        reason = "keys would contain control characters, or begin or end with white space"
         raise e.InvalidParameters({f"{path}charset": reason})
     length = rules.key_length(policy)
     if length > keys.MAX_KEY_LENGTH:
         raise e.InvalidParameters(
-            {f"{path}chunk_length": f"keys would have {length} characters; {keys.MAX_KEY_LENGTH} is the most"}
+            {
+                f"{path}chunk_length": f"keys would have {length} characters; the maximum is "
+                f"{keys.MAX_KEY_LENGTH}"
+            }
         )
     bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS and not is_weak_allowed:

@@ -81,17 +81,20 @@ Charset = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_KEY_LENGTH),
     Parse(_parse_charset),
-    about("The characters that are drawn from.", UNAMBIGUOUS, label="Characters"),
+    about("The characters of which keys are made.", UNAMBIGUOUS, label="Characters"),
 ]
 Chunks = Annotated[_Number, about("The number of chunks.", 6, label="Groups")]
 ChunkLength = Annotated[_Number, about("The characters in a chunk.", 5, label="Characters each")]
-Separator = Annotated[_Part, about("Between chunks.", "-", label="Separator", none="nothing")]
+Separator = Annotated[_Part, about("The text between chunks.", "-", label="Separator", none="nothing")]
 Prefix = Annotated[_Part, about("The beginning of every key.", None, label="Prefix", none="nothing")]
 Suffix = Annotated[_Part, about("The end of every key.", None, label="Suffix", none="nothing")]
 #: A JSON merge patch of terms, which ``merge_terms`` checks.
 TermsPatch = Annotated[
     dict[str, Any],
-    about("Those of the terms that differ; null is the default.", {"max_activations": 3, "grace_days": 7}),
+    about(
+        "The terms that differ from the defaults; null restores the default.",
+        {"max_activations": 3, "grace_days": 7},
+    ),
 ]
 
 
@@ -120,25 +123,27 @@ class PolicyFields(Fields):
 
     name: PolicyName | UnsetType = UNSET
     product_id: Product | UnsetType | None = UNSET
-    key: Annotated[KeyFormatFields, about("How its keys are made.")] | UnsetType = UNSET
+    key: Annotated[KeyFormatFields, about("The format of its keys.")] | UnsetType = UNSET
     terms: TermsPatch | UnsetType = UNSET
-    is_archived: Annotated[bool, about("Whether it makes no more licenses.")] | UnsetType = UNSET
+    is_archived: Annotated[bool, about("Whether it is archived and makes no more licenses.")] | UnsetType = (
+        UNSET
+    )
 
 
 class NewPolicy(PolicyFields):
     """A policy to make."""
 
     name: PolicyName
-    key: Annotated[NewKeyFormat, about("How its keys are made.")] = field(default_factory=NewKeyFormat)
+    key: Annotated[NewKeyFormat, about("The format of its keys.")] = field(default_factory=NewKeyFormat)
 
 
 class PolicyQuery(ListQuery):
     """Filters of policies."""
 
-    product_id: Annotated[Id | None, about("Only those of this product.")] = None
-    is_archived: Annotated[bool | None, about("Only those that are archived, or are not.")] = None
-    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
-    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    product_id: Annotated[Id | None, about("Only policies for this product.")] = None
+    is_archived: Annotated[bool | None, about("Only policies that are archived, or that are not.")] = None
+    created_after: Annotated[Time | None, about("Only policies created after this time.")] = None
+    created_before: Annotated[Time | None, about("Only policies created before this time.")] = None
     sort: Literal["created_at", "-created_at"] = "-created_at"
 
 

@@ -22,7 +22,7 @@ _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
 def parse_file_name(name: str) -> str:
     """Check the name of a file, without a path. Raises ``ValueError``."""
     if not _NAME.fullmatch(name) or name.endswith((".", " ")):
-        raise ValueError("must be the name of a file: letters, digits, and . _ + @ ( ) ~ - and spaces in it")
+        raise ValueError("must be a file name of letters, digits, spaces and . _ + @ ( ) ~ -")
     return name
 
 
@@ -79,7 +79,9 @@ def _check_requires(requires: dict[str, str]) -> dict[str, str]:
 
 
 Version = Annotated[
-    str, Meta(min_length=1, max_length=MAX_VERSION), about("Its version; no two may rank equal.", "3.2.1")
+    str,
+    Meta(min_length=1, max_length=MAX_VERSION),
+    about("Its version; no two versions may rank equal.", "3.2.1"),
 ]
 _Channel = Annotated[
     str,
@@ -89,8 +91,8 @@ _Channel = Annotated[
 ]
 _Code = Annotated[str, Meta(max_length=64), Parse(parse_feature_code)]
 _REQUIRES = (
-    "The least versions of what it runs on: `php`, `wp`, and `os` or a platform, which are compared with "
-    "the `os_version` that a program names. What a program does not name passes."
+    "The minimum versions of what it runs on: `php`, `wp`, and `os` or a platform, which are compared "
+    "with the `os_version` that a program sends. What a program does not send is not checked."
 )
 
 
@@ -104,16 +106,22 @@ class ReleaseFields(Fields):
         | UnsetType
         | None
     ) = UNSET
-    is_critical: Annotated[bool, about("Whether everyone is offered it at once.")] | UnsetType = UNSET
+    is_critical: (
+        Annotated[bool, about("Whether it is offered to all devices at once, without a rollout.")] | UnsetType
+    ) = UNSET
     is_free_for_expired: (
-        Annotated[bool, about("A security fix: also for licenses that cover only older versions.")]
+        Annotated[bool, about("A security fix, also offered to licenses that cover only older versions.")]
         | UnsetType
     ) = UNSET
     entitlements: (
-        Annotated[list[_Code], Meta(max_length=100), about("Features; a license needs all of them.", ["pro"])]
+        Annotated[
+            list[_Code], Meta(max_length=100), about("The features that a license must include.", ["pro"])
+        ]
         | UnsetType
     ) = UNSET
-    min_from_version: Annotated[Version, about("A step that must come first.")] | UnsetType | None = UNSET
+    min_from_version: (
+        Annotated[Version, about("The oldest version that can be updated to it.")] | UnsetType | None
+    ) = UNSET
     requires: (
         Annotated[
             dict[str, str],
@@ -123,7 +131,9 @@ class ReleaseFields(Fields):
         ]
         | UnsetType
     ) = UNSET
-    rollout: Annotated[Rollout, about("How many devices are offered it; it only grows.")] | UnsetType = UNSET
+    rollout: (
+        Annotated[Rollout, about("How many devices it is offered to; it cannot decrease.")] | UnsetType
+    ) = UNSET
     metadata: Metadata | UnsetType | None = UNSET
 
 
@@ -137,10 +147,10 @@ class NewRelease(ReleaseFields, kw_only=True):
 class ReleaseQuery(ListQuery):
     """Filters of releases."""
 
-    product_id: Annotated[Id | None, about("Only those of this product.")] = None
-    version: Annotated[str | None, about("Only those of this version.")] = None
-    channel: Annotated[str | None, about("Only those of this channel.")] = None
-    state: Annotated[ReleaseState | None, about("Only those in this state.")] = None
+    product_id: Annotated[Id | None, about("Only releases of this product.")] = None
+    version: Annotated[str | None, about("Only releases of this version.")] = None
+    channel: Annotated[str | None, about("Only releases of this channel.")] = None
+    state: Annotated[ReleaseState | None, about("Only releases in this state.")] = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
 
 
@@ -155,15 +165,20 @@ class NewFile(Fields):
         Parse(parse_file_name),
         about("Its name, without a path; unique in the release.", "paint-3.2.1.msi"),
     ]
-    kind: Annotated[FileKind, about("What it is.", "installer")] = FileKind.INSTALLER
+    kind: Annotated[FileKind, about("Its kind.", "installer")] = FileKind.INSTALLER
     platform: (
         Annotated[
-            str, Meta(max_length=32), Parse(parse_word), about("Its operating system; none: any.", "windows")
+            str,
+            Meta(max_length=32),
+            Parse(parse_word),
+            about("Its operating system; without it, any.", "windows"),
         ]
         | None
     ) = None
     arch: (
-        Annotated[str, Meta(max_length=32), Parse(parse_word), about("Its processor; none: any.", "x86_64")]
+        Annotated[
+            str, Meta(max_length=32), Parse(parse_word), about("Its processor; without it, any.", "x86_64")
+        ]
         | None
     ) = None
     content_type: (
@@ -176,7 +191,7 @@ class NewFile(Fields):
         Annotated[
             str,
             Meta(min_length=1, max_length=MAX_SIGNATURE),
-            about("Your signature of its bytes: base64 of Ed25519, or what minisign writes."),
+            about("Your signature of the file: Ed25519 in base64, or the output of minisign."),
         ]
         | None
     ) = None
@@ -185,14 +200,17 @@ class NewFile(Fields):
             str,
             Meta(max_length=2000),
             Parse(_parse_vendor_url),
-            about("Your own place of it: https, open to all who have it; downloads are sent there.", None),
+            about("Its public https URL on your server, to which downloads are redirected.", None),
         ]
         | None
     ) = None
-    size: Annotated[int, Meta(ge=1, le=2**53 - 1), about("Its bytes.", None)] | None = None
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1), about("Its size in bytes.", None)] | None = None
     sha256: (
         Annotated[
-            str, Meta(max_length=64), Parse(parse_sha256), about("What an upload must be, in hex.", None)
+            str,
+            Meta(max_length=64),
+            Parse(parse_sha256),
+            about("The SHA-256 of the file, in hex digits.", None),
         ]
         | None
     ) = None

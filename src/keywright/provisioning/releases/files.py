@@ -124,7 +124,7 @@ def restore_file(folder: Path, sha256: str, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             upload.write(piece)
         if upload.sha256 != sha256:
-            raise StoreError(f"the backup does not hold the file {sha256} as it was.")
+            raise StoreError(f"the backup does not contain the original file {sha256}.")
         upload.keep(sha256)
 
 
@@ -140,15 +140,15 @@ def check_files(folder: Path, found: ReleaseWithFiles) -> list[ReleaseFile]:
 
 def _check_file(folder: Path, file: ReleaseFile, keys: tuple[str, ...]) -> None:
     if file.sha256 is None or file.stored_at is None:
-        raise ReleaseNotReady(f"the bytes of {file.name} were not uploaded")
+        raise ReleaseNotReady(f"{file.name} was not uploaded")
     try:
         with path_of(folder, file.sha256).open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
-                raise ReleaseNotReady(f"the bytes of {file.name} were altered on the disk")
+                raise ReleaseNotReady(f"{file.name} was altered on the disk")
             if file.signature is not None and keys:
                 _check_signature(opened, file, keys)
     except FileNotFoundError:
-        raise ReleaseNotReady(f"the bytes of {file.name} are missing on the disk") from None
+        raise ReleaseNotReady(f"{file.name} is missing on the disk") from None
 
 
 def _check_signature(opened: IO[bytes], file: ReleaseFile, keys: tuple[str, ...]) -> None:
@@ -156,7 +156,7 @@ def _check_signature(opened: IO[bytes], file: ReleaseFile, keys: tuple[str, ...]
         with memoryview(content) as view:
             is_right = is_signed_by(keys, file.signature or "", view)
         if not is_right:
-            raise ReleaseNotReady(f"no public key of the product has made the signature of {file.name}")
+            raise ReleaseNotReady(f"the signature of {file.name} matches no public key of the product")
 
 
 def read_digest(place: Path) -> str:

@@ -63,12 +63,12 @@ def _check_values(product: Product, release: Release) -> None:
 
 def _require_fixed(before: Release, after: Release) -> None:
     errors = [
-        e.FieldError(f"/{name}", "invalid", "is fixed, as the release was published")
+        e.FieldError(f"/{name}", "invalid", "cannot be changed after the release was published")
         for name in ("version", "channel")
         if getattr(before, name) != getattr(after, name)
     ]
     if after.rollout.percent < before.rollout.percent:
-        detail = f"only grows: it is {before.rollout.percent}"
+        detail = f"must not decrease: it is {before.rollout.percent}"
         errors.append(e.FieldError("/rollout/percent", "too_small", detail))
     if errors:
         raise e.InvalidRelease(tuple(errors))
@@ -105,13 +105,13 @@ def publish(work: UnitOfWork, command: commands.PublishRelease) -> Release:
     if release.state is ReleaseState.PUBLISHED:
         return release
     if release.state is ReleaseState.YANKED:
-        raise e.ReleaseNotReady("it was yanked; a yanked version does not come back, publish a newer one")
+        raise e.ReleaseNotReady("it was yanked and cannot be published again; publish a newer version")
     product = PRODUCTS.find(work.tx, release.product_id)
     assert product is not None  # noqa: S101
     store.lock_product(work.tx, product.id)
     files = store.list_files(work.tx, [release.id]).get(release.id, [])
     if list(command.checked) != files:
-        raise e.ReleaseNotReady("its files were changed meanwhile; publish it again")
+        raise e.ReleaseNotReady("its files were changed in the meantime; publish it again")
     now = command.context.now
     if command.released_at is not None and command.released_at > now:
         error = e.FieldError("/released_at", "too_large", "must not be in the future")
@@ -128,11 +128,12 @@ def _find_rank(work: UnitOfWork, product: Product, release: Release, *, allow_ol
     keys = [version_key(scheme, one.version) for one in ranked]
     place = bisect_left(keys, key)
     if place < len(keys) and keys[place] == key:
-        raise e.ReleaseNotReady(f"version {ranked[place].version} ranks equal")
+        raise e.ReleaseNotReady(f"version {ranked[place].version} ranks equally")
     newer = next((one for one in ranked[place:] if one.channel == release.channel), None)
     if newer is not None and not allow_older:
         raise e.ReleaseNotReady(
-            f"version {newer.version} of the channel {release.channel} is newer; allow_older publishes it"
+            f"version {newer.version} of the channel {release.channel} is newer; allow_older publishes it "
+            "anyway"
         )
     if place == len(ranked):
         return int(ranked[-1].rank) + 1 if ranked else 1
@@ -167,7 +168,7 @@ def add_file(work: UnitOfWork, command: commands.AddFile) -> ReleaseFile:
     if fields.url is not None and (fields.size is None or fields.sha256 is None):
         missing = [name for name in ("size", "sha256") if getattr(fields, name) is None]
         raise e.InvalidRelease(
-            tuple(e.FieldError(f"/{one}", "missing", "is missing: a url needs it") for one in missing)
+            tuple(e.FieldError(f"/{one}", "missing", "is missing: a url requires it") for one in missing)
         )
     if store.find_file(work.tx, release.id, fields.name) is not None:
         raise e.AlreadyExists("file", "name")
@@ -208,7 +209,7 @@ def store_content(work: UnitOfWork, command: commands.StoreContent) -> ReleaseFi
 def require_uploadable(file: ReleaseFile) -> None:
     """Raise ``ReleaseNotReady`` for a file that the vendor hosts."""
     if file.url is not None:
-        raise e.ReleaseNotReady(f"the bytes of {file.name} are at its url, not here")
+        raise e.ReleaseNotReady(f"{file.name} is stored at its url, not here")
 
 
 def _record_file(work: UnitOfWork, command: Command, release: Release, file: ReleaseFile) -> None:
@@ -225,7 +226,7 @@ def _lock(work: UnitOfWork, release_id: int, only_product_id: int | None) -> Rel
 def _lock_draft(work: UnitOfWork, release_id: int, only_product_id: int | None) -> Release:
     release = _lock(work, release_id, only_product_id)
     if release.state is not ReleaseState.DRAFT:
-        raise e.ReleaseNotReady("it was published: its files stay as they are")
+        raise e.ReleaseNotReady("it was published, so its files cannot be changed")
     return release
 
 

@@ -26,13 +26,13 @@ from keywright.provisioning.store import PRODUCTS
 #: The largest number of published notices of a product, all of which an update check reads.
 MAX_PUBLISHED = 50
 _AT_ONCE = 500
-_AFFECTED = "The versions, such as < 3.2.1; or >= 2, < 3.2.1; with || between alternatives."
+_AFFECTED = "The affected versions, such as < 3.2.1, or >= 2, < 3.2.1; with || between alternatives."
 Affected = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_AFFECTED),
-    about(_AFFECTED, "< 3.2.1", label="Versions affected"),
+    about(_AFFECTED, "< 3.2.1", label="Affected versions"),
 ]
-_Title = Annotated[Name, about("What it is, in a line.", "A crafted file runs code", label="Title")]
+_Title = Annotated[Name, about("The title, in one line.", "A crafted file runs code", label="Title")]
 _Product = Annotated[Id, about("The product.", 17, label="Product", hint="Its ID.")]
 _Text = Annotated[str, Meta(min_length=1, max_length=5_000)]
 
@@ -50,14 +50,16 @@ class NoticeFields(Fields):
         Annotated[
             str,
             Meta(min_length=1, max_length=MAX_VERSION),
-            about("The first version without it.", "3.2.1", label="Fixed in"),
+            about("The first version with a fix.", "3.2.1", label="Fixed in"),
         ]
         | UnsetType
         | None
     ) = UNSET
-    url: Annotated[Url, about("Where there is more.", None, label="Address")] | UnsetType | None = UNSET
+    url: (
+        Annotated[Url, about("The address of more information.", None, label="Address")] | UnsetType | None
+    ) = UNSET
     text: (
-        Annotated[_Text, about("What to know, and to do.", "Please update.", label="Text", rows=8)]
+        Annotated[_Text, about("What users should know and do.", "Please update.", label="Text", rows=8)]
         | UnsetType
         | None
     ) = UNSET
@@ -75,9 +77,9 @@ class NewNotice(NoticeFields, kw_only=True):
 class NoticeQuery(ListQuery):
     """Filters of notices."""
 
-    product_id: Annotated[Id | None, about("Only those of this product.")] = None
-    state: Annotated[NoticeState | None, about("Only those in this state.")] = None
-    severity: Annotated[Severity | None, about("Only those of this severity.")] = None
+    product_id: Annotated[Id | None, about("Only notices about this product.")] = None
+    state: Annotated[NoticeState | None, about("Only notices in this state.")] = None
+    severity: Annotated[Severity | None, about("Only notices of this severity.")] = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
 
 

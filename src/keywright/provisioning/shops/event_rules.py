@@ -184,7 +184,7 @@ def _require_usable_mapping(connection: model.Connection) -> None:
         if len(ids) > MAX_POLICIES or len({*ids}) < len(ids):
             raise ConnectionFieldInvalid("mapping", f"must name each policy once, {MAX_POLICIES} at most")
         if one.does is not model.Does.MAKE and len(ids) != 1:
-            raise ConnectionFieldInvalid("mapping", "must name one policy to renew or upgrade by")
+            raise ConnectionFieldInvalid("mapping", "must name one policy for a renewal or an upgrade")
 
 
 def _require_names(connection: model.Connection) -> None:
@@ -192,9 +192,9 @@ def _require_names(connection: model.Connection) -> None:
     if not _are_names(connection.paid_states, MAX_STATES, _MAX_STATE):
         raise ConnectionFieldInvalid("paid_states", "must be the names of order states")
     if not _are_names(connection.metadata_names, MAX_NAMES, MAX_NAME):
-        raise ConnectionFieldInvalid("metadata_names", f"must be {MAX_NAMES} names of metadata at most")
+        raise ConnectionFieldInvalid("metadata_names", f"must be at most {MAX_NAMES} metadata names")
     if not _are_names(external_id, 1, MAX_NAME):
-        raise ConnectionFieldInvalid("external_id_name", "must be a name of metadata")
+        raise ConnectionFieldInvalid("external_id_name", "must be a metadata name")
 
 
 def _are_names(names: tuple[str, ...], most: int, longest: int) -> bool:

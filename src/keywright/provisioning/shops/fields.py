@@ -28,22 +28,23 @@ _Secret = Annotated[str, Meta(min_length=1, max_length=500)]
 _Url = Annotated[str, Meta(min_length=1, max_length=2000)]
 _Policies = Annotated[list[Id], Meta(max_length=MAX_POLICIES)]
 _MetadataName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-EXTERNAL_ID = "The name in the metadata of a sale under which it has the buyer's `external_id`."
-METADATA = "Names in the metadata of a sale: licenses get these under `metadata.shop`."
+EXTERNAL_ID = "The name in the metadata of a sale that contains the buyer's `external_id`."
+METADATA = "Names in the metadata of a sale that are copied to `metadata.shop` of the licenses."
 
 
 class NewMappedProduct(Fields):
     """What a product of the shop makes."""
 
     product: Annotated[
-        _Text, about("A price, variation, product or SKU of the shop; `*` is any other.", "price_1Pro")
+        _Text, about("A price, variation, product or SKU of the shop; `*` matches any other.", "price_1Pro")
     ]
-    policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)] = None
-    policy_ids: Annotated[_Policies, about("Of a bundle: each unit makes a license of each policy.", [])] = (
-        field(default_factory=list)
-    )
+    policy_id: Annotated[Id | None, about("The policy of its licenses; null for none.", 3)] = None
+    policy_ids: Annotated[
+        _Policies, about("The policies of a bundle; each unit makes a license from each of them.", [])
+    ] = field(default_factory=list)
     does: Annotated[
-        Does, about("`renew` or `upgrade`: by the policy, the license that the order's `license_ref` names.")
+        Does,
+        about("`renew` or `upgrade` applies the policy to the license that the order's `license_ref` names."),
     ] = Does.MAKE
     quantity: Annotated[
         QuantityRule, about("Whether a quantity makes `keys`, or one license for more `devices`.", "keys")
@@ -88,13 +89,13 @@ def format_mapped(one: MappedProduct) -> str:
 _Mapping = Annotated[
     list[NewMappedProduct],
     Meta(max_length=MAX_MAPPED),
-    about("What each product of the shop makes, or renews or upgrades; `*` is any other."),
+    about("What each product of the shop makes, renews or upgrades; `*` matches any other."),
     Items(parse_mapped, format_mapped, "--map", "PRODUCT=POLICY"),
 ]
 _States = Annotated[
     list[_Word],
     Meta(max_length=MAX_STATES),
-    about("The order states that make licenses, where one may choose."),
+    about("The order states that make licenses, if the shop offers a choice."),
     Items(str, str, "--paid-state", "STATE"),
 ]
 _MetadataNames = Annotated[
@@ -103,17 +104,19 @@ _MetadataNames = Annotated[
     about(METADATA),
     Items(str, str, "--metadata-name", "NAME"),
 ]
-_MAIL = "Whether buyers get a mail with their keys; without it, those of a new connection do."
+_MAIL = "Whether buyers get a mail with their keys; by default, those of a new connection do."
 _Mail = Annotated[bool, about(_MAIL, True), Flag("--mail/--no-mail")]
 _OnCancel = Annotated[
     OnCancel,
     about(
-        "When the licenses of a canceled subscription end: `paid_until`, the usual, or `at_once`.",
+        "When the licenses of a canceled subscription end: `paid_until` (default) or `at_once`.",
         "paid_until",
     ),
 ]
-_NewSecret = Annotated[_Secret, about("What the shop signs with; without it, one is made, and shown once.")]
-_Name = Annotated[Name, about("What the pages call it.", "Stripe, Europe")]
+_NewSecret = Annotated[
+    _Secret, about("The secret with which the shop signs; without it, one is generated and shown once.")
+]
+_Name = Annotated[Name, about("Its name in the admin pages.", "Stripe, Europe")]
 
 
 class ConnectionFields(Fields):
@@ -121,17 +124,16 @@ class ConnectionFields(Fields):
 
     name: _Name | UnsetType = UNSET
     mode: (
-        Annotated[Mode, about("Whether `live`, the usual, or `test` events make licenses.", "live")]
-        | UnsetType
+        Annotated[Mode, about("Whether `live` (default) or `test` events make licenses.", "live")] | UnsetType
     ) = UNSET
-    secret: Annotated[_Secret, about("What the shop signs with.")] | UnsetType = UNSET
+    secret: Annotated[_Secret, about("The secret with which the shop signs.")] | UnsetType = UNSET
     api_key: Annotated[_Secret, about("A restricted key of the shop's API.")] | UnsetType | None = UNSET
     mapping: _Mapping | UnsetType = UNSET
-    url: Annotated[_Url, about("The shop's address, where it has one of its own.")] | UnsetType | None = UNSET
+    url: Annotated[_Url, about("The shop's address, if the shop has its own.")] | UnsetType | None = UNSET
     paid_states: _States | UnsetType = UNSET
     sends_mail: _Mail | UnsetType = UNSET
     mail_template: (
-        Annotated[_Word, about("The mail's template: `your_license`, the usual, or `your_keys`.")]
+        Annotated[_Word, about("The mail template: `your_license` (default) or `your_keys`.")]
         | UnsetType
         | None
     ) = UNSET

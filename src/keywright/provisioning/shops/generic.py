@@ -98,7 +98,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
     """See ``ShopModule``."""
     event = reading.decode(body, _Event)
     noun, _, happened = event.type.partition(".")
-    change: model.Change = model.Nothing("this kind of event is not known")
+    change: model.Change = model.Nothing("events of this kind are unknown")
     if event.type == "order.paid":
         change = _read_sale(reading.convert(event.contents, _Sale))
     elif event.type == "subscription.renewed":
@@ -147,7 +147,7 @@ def _read_sale(sale: _Sale) -> model.Sale:
 
 def _read_renewal(found: _Renewal) -> model.Renewal:
     if found.until is None and found.order is None:
-        raise UnreadableEvent("data.order is missing: a payment for no period")
+        raise UnreadableEvent("data.order is missing: the payment is for no period")
     until = None if found.until is None else reading.from_text(found.until)
     return model.Renewal(
         subscription=found.subscription, until=until, order=found.order, lines=_lines_of(found.lines)

@@ -48,7 +48,7 @@ def add_connection(work: UnitOfWork, command: commands.AddConnection) -> model.O
     _require_usable(work, connection)
     require_usable_secret(connection.shop, secret)
     if len(store.list_connections(work.tx)) >= store.MAX_CONNECTIONS:
-        raise e.ConnectionFieldInvalid("name", f"is one too many: there can be {store.MAX_CONNECTIONS}")
+        raise e.ConnectionFieldInvalid("name", f"exceeds the limit of {store.MAX_CONNECTIONS} connections")
     connection_id = store.save_new_connection(work.tx, connection, secret, command.api_key or "")
     connection = replace(connection, id=connection_id)
     details = {"number": connection_id, "shop": connection.shop.value, "name": connection.name}
@@ -72,7 +72,7 @@ def update_connection(work: UnitOfWork, command: commands.UpdateConnection) -> m
     _require_usable(work, changed)
     if changed.url not in (None, connection.url) and changed.has_api_key and command.api_key is None:
         # A person who changes the URL cannot see the key, and must not have it sent to a server of their own.
-        raise e.ConnectionFieldInvalid("api_key", "must be given again: it was for another address")
+        raise e.ConnectionFieldInvalid("api_key", "must be entered again, because the address has changed")
     changed = replace(changed, updated_at=command.context.now)
     store.save_connection(work.tx, changed)
     store.save_secrets(work.tx, changed.id, secret=command.secret, api_key=command.api_key)

@@ -243,11 +243,11 @@ def _find_problem(policy: Policy | None, license: License | None, does: model.Do
             f"policy {policy and policy.id} is archived, or has no valid_for_days",
         )
     if license is None:
-        return model.Reason.NO_LICENSE, "license_ref is missing, or of no license here"
+        return model.Reason.NO_LICENSE, "license_ref is missing, or belongs to no license here"
     if license.status == Status.DISABLED:
         return model.Reason.NO_LICENSE, f"license {license.id} is disabled"
     if policy.product_id not in (None, license.product_id):
-        return model.Reason.NO_LICENSE, f"license {license.id} is of another product"
+        return model.Reason.NO_LICENSE, f"license {license.id} is for another product"
     if does is model.Does.UPGRADE and _multiply(policy, license) is None:
         return model.Reason.LIMIT_TOO_HIGH, f"{license.quantity} times policy {policy.id}"
     return None

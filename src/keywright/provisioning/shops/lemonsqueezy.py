@@ -197,7 +197,7 @@ def _with_end(renewal: model.Renewal, subscription: _Subscription, api: ShopApi)
     if renewal.until is None:
         return replace(renewal, subscription=str(subscription.order_id))
     if next_at is None:
-        return model.Nothing("the subscription does not go on")
+        return model.Nothing("the subscription does not continue")
     price = _Price()
     # If the price cannot be read, the current period is used.
     with suppress(ShopRefused):
@@ -238,7 +238,7 @@ def _other(name: str, entity: _Entity) -> model.ShopEvent:
         id=f"{name}/{entity.id}/{moment.isoformat()}",
         name=name,
         at=moment,
-        change=model.Nothing("this kind of event is not needed"),
+        change=model.Nothing("events of this kind are not needed"),
     )
 
 
@@ -312,7 +312,7 @@ def _read_invoice(name: str, entity: _Entity, connection: model.Connection) -> m
     invoice = reading.convert(entity.attributes, _Invoice)
     at = reading.from_text(invoice.updated_at)
     paid, subscription = f"invoices/{entity.id}", str(invoice.subscription_id)
-    change: model.Change = model.Nothing("this kind of event is not needed")
+    change: model.Change = model.Nothing("events of this kind are not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
         # The payment for a change pays for no period.

@@ -167,7 +167,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) 
         return [replace(shown, change=_read_subscription(reading.convert(event.entity, _Subscription)))]
     if event.type in ("adjustment.created", "adjustment.updated"):
         return [replace(shown, change=_read_adjustment(reading.convert(event.entity, _Adjustment)))]
-    return [replace(shown, change=model.Nothing("this kind of event is not needed"))]
+    return [replace(shown, change=model.Nothing("events of this kind are not needed"))]
 
 
 def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
@@ -269,7 +269,7 @@ def _read_adjustment(adjustment: _Adjustment) -> model.Change:
     }
     state = states.get((adjustment.status, adjustment.action))
     if state is None or (adjustment.status == "approved" and adjustment.type != "full"):
-        return model.Nothing("a part of it, a credit, or not approved")
+        return model.Nothing("partial, a credit, or not approved")
     fact = model.Fact.REFUND if adjustment.action == "refund" else model.Fact.DISPUTE
     return model.StateChange(state=state, order=adjustment.transaction_id, fact=fact)
 

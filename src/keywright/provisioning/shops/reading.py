@@ -41,9 +41,9 @@ def require_signature(expected: str, given: Iterable[str]) -> None:
 def require_recent(seconds: str, now: datetime) -> None:
     """Raise ``BadSignature`` for a time, in seconds since 1970, that is more than ``TOLERANCE`` away."""
     if not (seconds.isascii() and seconds.isdigit() and len(seconds) <= 12):
-        raise BadSignature("the time of the signature is no number")
+        raise BadSignature("the time of the signature is not a number")
     if abs(int(seconds) - now.timestamp()) > TOLERANCE.total_seconds():
-        raise BadSignature("the time of the signature is too far from the time here")
+        raise BadSignature("the time of the signature differs too much from the server's time")
 
 
 def require_timed_signature(
@@ -133,7 +133,7 @@ def from_seconds(seconds: float) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        raise UnreadableEvent(f"{seconds!r} is no moment") from None
+        raise UnreadableEvent(f"{seconds!r} is not a valid time") from None
 
 
 def from_text(text: str) -> datetime:
@@ -144,7 +144,7 @@ def from_text(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UnreadableEvent("a time is not written as ISO 8601") from None
+        raise UnreadableEvent("a time is not in ISO 8601") from None
 
 
 def period_end(next_at: datetime, began_at: datetime, unit: str | None, amount: int | str) -> datetime:
@@ -178,4 +178,4 @@ def _describe(problem: Exception) -> str:
     """Describe the problem and its place, without any value of the body."""
     if isinstance(problem, msgspec.ValidationError):
         return str(problem)[:200]
-    return "the body is no JSON"
+    return "the body is not JSON"

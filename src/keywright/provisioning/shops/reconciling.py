@@ -29,7 +29,7 @@ def find_access(opened: OpenedConnection) -> ApiAccess:
     """Return the access to the shop's API. Raises ``ConnectionFieldInvalid`` if there is none."""
     connection = opened.connection
     if not opened.api_key:
-        raise ConnectionFieldInvalid("api_key", "is missing: the shop's API cannot be asked without it")
+        raise ConnectionFieldInvalid("api_key", "is missing: the shop's API requires it")
     access = MODULES[connection.shop].find_api(connection, opened.api_key)
     if access is None:
         raise ConnectionFieldInvalid("url", "is missing, or the shop has no API")

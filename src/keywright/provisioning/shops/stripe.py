@@ -106,7 +106,7 @@ def _show(event: stripe_objects.Event) -> model.ShopEvent:
         id=event.id, name=event.type, at=reading.from_seconds(event.created), is_test=not event.livemode
     )
     if read_one is None:
-        return replace(shown, change=model.Nothing("this kind of event is not needed"))
+        return replace(shown, change=model.Nothing("events of this kind are not needed"))
     change, lookup = read_one(event.contents.object)
     return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
 
@@ -141,7 +141,7 @@ def _read_invoice(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     invoice = reading.convert(found, stripe_objects.Invoice)
     subscription = invoice.of_subscription
     if subscription is None:
-        return model.Nothing("the invoice is of no subscription"), None
+        return model.Nothing("the invoice belongs to no subscription"), None
     lines = [one for one in invoice.lines.data if one.is_period]
     until = reading.from_seconds(max(one.period.end for one in lines)) if lines else None
     # One page of the lines is not everything that was paid.
@@ -175,7 +175,7 @@ def _read_end(found: dict[str, Any]) -> tuple[model.Change, str | None]:
 def _read_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     charge = reading.convert(found, stripe_objects.Charge)
     if not charge.refunded:
-        return model.Nothing("a part was refunded"), None
+        return model.Nothing("only a part was refunded"), None
     refunded = model.StateChange(
         state=model.SaleState.REFUNDED,
         order=charge.invoice or charge.payment_intent or charge.id,
@@ -198,7 +198,7 @@ def _read_dispute(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     status = dispute.status or ""
     if status.startswith("warning"):
         # It suspended nothing, so that nothing is restored: many inquiries end with a refund.
-        return model.Nothing("an inquiry, no dispute"), None
+        return model.Nothing("an inquiry, not a dispute"), None
     states = {"won": model.SaleState.ACTIVE, "lost": model.SaleState.REFUNDED}
     return _change_of_payment(states.get(status, model.SaleState.SUSPENDED), model.Fact.DISPUTE, dispute)
 

@@ -152,7 +152,7 @@ def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """
     if isinstance(event.change, model.StateChange) and event.change.order is not None:
         is_gone = _is_gone(api, event.change.order)
-        change: model.Change = event.change if is_gone else model.Nothing("the order is still there")
+        change: model.Change = event.change if is_gone else model.Nothing("the order still exists")
         return replace(event, change=change, needs_api=False)
     found = reading.convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
     first_order, until = str(found.parent_id), found.next_payment_date_gmt or found.end_date_gmt
@@ -304,7 +304,7 @@ def _metadata_of(order: _Order) -> dict[str, Any]:
 
 def _line_of(line: _Line) -> model.SaleLine:
     if line.quantity != int(line.quantity):
-        raise UnreadableEvent("a quantity is no whole number")
+        raise UnreadableEvent("a quantity is not a whole number")
     refs = [str(one) for one in (line.variation_id, line.product_id) if one]
     refs += [line.sku] if line.sku else []
     found = reading.read_metadata({one.key: one.value for one in line.meta_data}).get("license_ref")
