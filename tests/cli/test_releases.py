@@ -82,7 +82,7 @@ def test_what_cannot_be_a_release_is_refused(keywright: Keywright, tmp_path: Pat
         (("release", "create", "paint", ""), "'VERSION': must not be empty"),
         ((*create, "--channel", "Not A Channel"), "'--channel'"),
         ((*create, "--notes-file", str(binary)), "is not text in UTF-8"),
-        ((*upload, str(odd)), "must be the name of a file"),
+        ((*upload, str(odd)), "must be a file name"),
         ((*upload, str(binary), "--signature", str(binary)), "is not a signature"),
     ):
         assert reason in keywright.refused(*arguments, status=2), arguments

@@ -137,7 +137,7 @@ def test_the_clock_of_the_database_is_compared_with_the_one_here(
 
     monkeypatch.setattr(clock, "datetime", Slow)
     (warning,) = run_read(storage, lambda tx: list(clock.list_clock_warnings(tx, NOW)))
-    assert "differs from the one here by 600 s" in warning
+    assert "differs from this machine's by 600 s" in warning
 
 
 # --- what a clock that was ahead leaves behind ----------------------------------------------------

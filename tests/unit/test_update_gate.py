@@ -372,6 +372,6 @@ def test_what_a_release_needs_is_said_with_its_version() -> None:
         rules = explain(some_facts(known, asked=asked), known)
         return [one.detail for one in rules if one.code is UpdateCode.REQUIREMENTS_NOT_MET and not one.passed]
 
-    assert unmet(asked) == ["It requires os 12., It requires php 8.1., It requires wp 6.5."]
-    assert unmet(Asked(platform="linux", os_version="4")) == ["It requires os 12., It requires linux 5."]
+    assert unmet(asked) == ["It requires os 12. It requires php 8.1. It requires wp 6.5."]
+    assert unmet(Asked(platform="linux", os_version="4")) == ["It requires os 12. It requires linux 5."]
     assert unmet(Asked(os_version="12", php_version="8.1", wp_version="6.5")) == []

@@ -278,7 +278,7 @@ def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
     yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers the release.")
     has_file = bool(_list_fitting(facts, known))
     yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "The release has a file for the platform.")
-    unmet = ", ".join(_find_unmet(facts, release)) if release.requires else ""
+    unmet = " ".join(_find_unmet(facts, release)) if release.requires else ""
     yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "The platform is new enough.")
     can_follow = _can_follow(facts, release)
     step = release.min_from_version
