@@ -46,7 +46,7 @@ def test_what_is_wrong_is_said_at_its_field(
     bob = signed_in("bob")
     bob.watch.expect(422)
     change(bob.page, "not the password", _ANOTHER, "yet another one")
-    for label, said in (("Current password", "not your"), ("Repeat the new password", "not the same")):
+    for label, said in (("Current password", "not your"), ("Repeat the new password", "are different")):
         expect(bob.page.get_by_label(label)).to_have_accessible_description(re.compile(said))
         expect(bob.page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
     axe.check(bob.page)

@@ -55,7 +55,7 @@ def test_the_link_that_the_server_prints_makes_the_first_administrator(
     visitor.watch.expect(422)
     choose(page, "ada", PASSWORD, "something else entirely")
     expect(page.get_by_label("Repeat the password")).to_have_accessible_description(
-        re.compile("not the same")
+        re.compile("are different")
     )
     axe.check(page)
     camera.take(page, "setup-wrong")

@@ -125,7 +125,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     expect(said).to_contain_text("The license was disabled")
     expect(page.get_by_text("The license was disabled by ada")).to_be_visible()
     page.get_by_role("button", name="Enable").last.click()
-    expect(said).to_contain_text("The license is enabled")
+    expect(said).to_contain_text("The license was enabled")
     follow(page, "Free all")
     check(page, axe, camera, "deactivate-all")
     page.get_by_role("button", name="Free all").click()
