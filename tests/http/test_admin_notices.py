@@ -75,11 +75,11 @@ def test_a_deleted_draft_of_a_notice_is_restored(bob: Visitor) -> None:
 
 
 def test_a_notice_whose_product_is_gone_is_not_restored(bob: Visitor) -> None:
-    decide(bob.server, create_product(57))
-    form = {"product_id": "57", "title": "Too late", "affected": ">= 1", "severity": "low"}
+    decide(bob.server, create_product(958))
+    form = {"product_id": "958", "title": "Too late", "affected": ">= 1", "severity": "low"}
     path = where_to(bob.post("/notices/new", **form, is_security="no"))
     bob.post(f"{path}/delete")
     back = undo_form(bob.get("/notices"))
-    bob.post("/products/57/delete")
+    bob.post("/products/958/delete")
     assert where_to(bob.post(back)) == "/notices"
-    assert "There is no product 57." in said(bob.get("/notices"))
+    assert "There is no product 958." in said(bob.get("/notices"))
